@@ -1,0 +1,1 @@
+"""The commands of the skiplane command line, one module for each."""

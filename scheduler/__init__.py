@@ -1,0 +1,1 @@
+"""The loops that keep the engine moving."""

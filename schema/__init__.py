@@ -1,0 +1,1 @@
+"""The engine in SQL, and the only Python that speaks SQL."""

@@ -1,0 +1,1 @@
+"""Claims tasks and runs them."""
