@@ -52,6 +52,7 @@ check: setup ## Check layout, lint, types, imports and SQL
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/sqlfluff lint --nocolor --disable-progress-bar schema
+	$(BIN)/squawk 'schema/tables/*.sql'
 
 .PHONY: format
 format: setup ## Rewrite Python and SQL in the house's layout
