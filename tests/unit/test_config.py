@@ -1,5 +1,6 @@
 """Settings: where they come from, and what is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,15 @@ def test_relative_xdg_data_home_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_
     assert load_config().data_dir == tmp_path / ".local/share/skiplane"
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     assert load_config().data_dir == tmp_path / "xdg/skiplane"
+
+
+def test_readme_tells_each_setting_with_its_variable_and_default():
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|", readme, re.MULTILINE))
+    assert set(rows) == set(SETTINGS)
+    for setting, row in rows.items():
+        assert f"`{env_name(setting)}`" in row
+        default = SETTINGS[setting].default
+        if isinstance(default, str | int | float):
+            shown = default if isinstance(default, str) else f"{default:g}"
+            assert f"| `{shown}` |" in row or f"| {shown} |" in row
