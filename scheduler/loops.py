@@ -1,0 +1,197 @@
+"""The loops: one class each, all safe beside any number of the same."""
+
+import datetime
+import random
+import time
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import structlog
+
+from ..schema import scheduler_calls as calls
+from .link import Link
+from .loop import Loop
+
+log = structlog.get_logger(__name__)
+
+# What a sweep remembers between turns is a shortcut: a row that commits behind
+# the place that it has reached is found by the next look at everything.
+SECONDS_BETWEEN_FULL_LOOKS = 30.0
+
+
+class ShardLoop(Loop):
+    """A loop that does its work shard by shard."""
+
+    def __init__(self, link: Link, shards: list[int]) -> None:
+        super().__init__(link)
+        self.shards = shards
+
+    async def run_once(self) -> float:
+        """Visit every shard; give the shortest pause that one of them asked for."""
+        pauses: list[float] = []
+        failure: Exception | None = None
+        for shard in self.shards:
+            try:
+                async with self.link.session() as conn:
+                    pauses.append(await self.visit(conn, shard))
+            except Exception as error:
+                # One shard that is away must not keep the others waiting.
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return min(pauses)
+
+    @abstractmethod
+    async def visit(self, conn: calls.Connection, shard: int) -> float:
+        """Do it for one shard; give the seconds until the next time."""
+
+
+class Promote(ShardLoop):
+    """Makes tasks ready at their time."""
+
+    name: ClassVar[str] = "promote"
+    limit = 1000
+
+    def __init__(self, link: Link, shards: list[int], tick: float) -> None:
+        """Prepare the loop; ``tick`` is the longest pause in seconds."""
+        super().__init__(link, shards)
+        self.tick = tick
+        self._after = Places()
+
+    async def visit(self, conn: calls.Connection, shard: int) -> float:
+        """Promote what is due; the pause ends when the next task is due."""
+        done = await calls.promote_tasks(conn, self.limit, self._after.get(shard), shard)
+        self._after.set(shard, done.after)
+        if done.promoted >= self.limit:
+            return 0.0
+        if done.next_due_seconds is None:
+            return self.tick
+        return min(self.tick, max(self._shortest(done.promoted), done.next_due_seconds))
+
+    def _shortest(self, promoted: int) -> float:
+        """Give the pause that keeps the loop from taking busy times one task per turn."""
+        return 0.001 if promoted < 5 else 0.005
+
+
+class Wake(ShardLoop):
+    """Wakes workers that went idle at the moment when work came."""
+
+    name: ClassVar[str] = "wake"
+
+    def __init__(self, link: Link, shards: list[int], tick: float) -> None:
+        """Prepare the loop; ``tick`` is the pause in seconds."""
+        super().__init__(link, shards)
+        self.tick = tick
+
+    async def visit(self, conn: calls.Connection, shard: int) -> float:
+        """Notify the queues that have both idle workers and work."""
+        await calls.wake_workers(conn, shard)
+        return self.tick
+
+
+class Leases(ShardLoop):
+    """Takes back what lost workers held and what overran its time."""
+
+    name: ClassVar[str] = "leases"
+    limit = 200
+    pause = 0.5
+
+    def __init__(self, link: Link, shards: list[int]) -> None:
+        super().__init__(link, shards)
+        self._after = Places()
+
+    async def visit(self, conn: calls.Connection, shard: int) -> float:
+        """Take back leases that have run out."""
+        swept = await calls.sweep_leases(conn, self.limit, self._after.get(shard), shard)
+        self._after.set(shard, swept.after)
+        if swept.returned or swept.dead:
+            log.info("took back lost tasks", returned=swept.returned, dead=swept.dead, shard=shard)
+        return 0.0 if swept.returned + swept.dead >= self.limit else self.pause
+
+
+class Expire(ShardLoop):
+    """Ends tasks whose expires_at has passed before they started."""
+
+    name: ClassVar[str] = "expire"
+    limit = 1000
+    pause = 0.1
+
+    async def visit(self, conn: calls.Connection, shard: int) -> float:
+        """Expire what is over."""
+        expired = await calls.expire_tasks(conn, self.limit, shard)
+        return 0.0 if expired >= self.limit else self.pause
+
+
+class Lanes(ShardLoop):
+    """Keeps claims fast: remembers below which point of a lane nothing is left."""
+
+    name: ClassVar[str] = "lanes"
+    pause = 0.2
+
+    def __init__(self, link: Link, shards: list[int]) -> None:
+        super().__init__(link, shards)
+        self._states: dict[int, Any] = {}
+
+    async def visit(self, conn: calls.Connection, shard: int) -> float:
+        """Move the marks on from where this process left them."""
+        # A failed turn leaves nothing behind that could be half right.
+        state = self._states.pop(shard, None)
+        self._states[shard] = await calls.refresh_lanes(conn, state, shard)
+        return self.pause
+
+
+class Depth(ShardLoop):
+    """Counts what waits, for dashboards and for back-pressure."""
+
+    name: ClassVar[str] = "depth"
+
+    async def visit(self, conn: calls.Connection, shard: int) -> float:
+        """Count; the database says when the next count is worth its cost."""
+        return await calls.refresh_depth(conn, shard)
+
+
+class Partitions(Loop):
+    """Makes the partitions of the coming days and drops those past retention."""
+
+    name: ClassVar[str] = "partitions"
+    days_ahead = 7
+    pause = 600.0
+
+    async def run_once(self) -> float:
+        """Do what is due."""
+        async with self.link.session() as conn:
+            for line in await calls.maintain_partitions(conn, self.days_ahead):
+                log.info("partitions", did=line)
+        return self.pause * random.uniform(0.9, 1.1)
+
+
+class History(Loop):
+    """Deletes small records that nobody needs any more."""
+
+    name: ClassVar[str] = "history"
+    limit = 1000
+    pause = 60.0
+
+    async def run_once(self) -> float:
+        """Delete one batch; come back soon while there is more."""
+        async with self.link.session() as conn:
+            deleted = await calls.sweep_history(conn, self.limit)
+        return 0.1 if deleted else self.pause * random.uniform(0.9, 1.1)
+
+
+class Places:
+    """Where the sweeps of each shard have come to."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[float, datetime.datetime | None]] = {}
+
+    def get(self, shard: int) -> datetime.datetime | None:
+        """Give the place, or None when it is time to look at everything."""
+        begun, place = self._places.get(shard, (float("-inf"), None))
+        return place if time.monotonic() - begun < SECONDS_BETWEEN_FULL_LOOKS else None
+
+    def set(self, shard: int, place: datetime.datetime | None) -> None:
+        """Note what a sweep answered."""
+        looked_at_all = self.get(shard) is None
+        begun = time.monotonic() if looked_at_all else self._places[shard][0]
+        self._places[shard] = (begun, place)
