@@ -31,12 +31,17 @@ def hold(data_dir: Path) -> Iterator[None]:
     Raises:
         Taken: Another process has it.
     """
-    data_dir.mkdir(parents=True, exist_ok=True)
+    for folder in reversed([data_dir, *data_dir.parents]):
+        if not folder.exists():
+            folder.mkdir(exist_ok=True)
+            # Started by root, the server runs as another user, who must pass.
+            folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     with _lock_file(data_dir).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise Taken(_read(data_dir).get("pid")) from error
+            pid = _read(data_dir).get("pid")
+            raise Taken(pid if isinstance(pid, int) else None) from error
         try:
             yield
         finally:
