@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 
 import psycopg
 import structlog
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ..schema import scheduler_calls as calls
+from ..schema.connect import AsyncConnection, connect_async
 
 log = structlog.get_logger(__name__)
 
-CONNECT_SECONDS = 5
 LONGEST_PAUSE = 5.0
 
 
@@ -58,25 +57,25 @@ class Link:
         up_since: When it was connected (time.monotonic), None while it is not.
     """
 
-    def __init__(self, dsn: str, outage: Outage, name: str) -> None:
+    def __init__(self, dsn: str, outage: Outage, role: str) -> None:
         """Prepare a link; it connects when it is first used.
 
         Args:
             dsn: Where PostgreSQL, or a pooler in front of it, is.
             outage: Shared by the links of one process.
-            name: The connection's application_name.
+            role: What it is for, as pg_stat_activity shows it.
         """
-        self._dsn = make_conninfo(dsn, application_name=name)
+        self._dsn, self._role = dsn, role
         self._outage = outage
         self._turn = asyncio.Lock()
-        self._conn: calls.Connection | None = None
-        self._settings_hold = True
+        self._conn: AsyncConnection | None = None
+        self._pooled = False
         self._well_at = time.monotonic()
         self._lost_by: Exception | None = None
         self.up_since: float | None = None
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[calls.Connection]:
+    async def session(self) -> AsyncIterator[AsyncConnection]:
         """Give the connection, waiting for the database as long as it takes.
 
         An error inside ends the connection: its cause may sit in the session
@@ -88,12 +87,12 @@ class Link:
         async with self._turn:
             conn = self._conn or await self._connect()
             try:
-                if self._settings_hold:
-                    yield conn
-                else:
+                if self._pooled:
                     async with conn.transaction():
-                        await calls.set_for_transaction(conn)
+                        await calls.apply_settings(conn, for_transaction=True)
                         yield conn
+                else:
+                    yield conn
             except BaseException as error:
                 broken = conn.broken
                 self.abort()
@@ -109,12 +108,12 @@ class Link:
             self._conn.pgconn.finish()
         self._conn = self.up_since = None
 
-    async def _connect(self) -> calls.Connection:
+    async def _connect(self) -> AsyncConnection:
         pause = 0.1
         while True:
             try:
                 conn = await self._open()
-            except psycopg.OperationalError as error:
+            except psycopg.Error as error:
                 self._outage.began(error)
                 # Many schedulers must not come back to a starting server as one.
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
@@ -124,22 +123,16 @@ class Link:
                 self._conn, self._lost_by, self.up_since = conn, None, time.monotonic()
                 return conn
 
-    async def _open(self) -> calls.Connection:
+    async def _open(self) -> AsyncConnection:
+        conn, self._pooled = await connect_async(self._dsn, self._role)
         try:
-            conn = await _connect(_with_settings(self._dsn))
-        except psycopg.OperationalError:
-            # pgbouncer refuses start-up options that it has not been told of.
-            conn = await _connect(self._dsn)
-        try:
-            self._settings_hold = await calls.settings_hold(conn)
-        except psycopg.Error as error:
+            if self._pooled:
+                await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+            else:
+                await calls.apply_settings(conn, for_transaction=False)
+        except BaseException:
             conn.pgconn.finish()
-            raise psycopg.OperationalError(str(error)) from error
-        if not self._settings_hold:
-            # A pooler gives each transaction another session: nothing that
-            # lives in one may be relied on.
-            conn.prepare_threshold = None
-            await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+            raise
         return conn
 
 
@@ -147,20 +140,3 @@ def one_line(error: BaseException) -> str:
     """Give an error's first sentence; the driver puts hints on further lines."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
-
-
-async def _connect(dsn: str) -> calls.Connection:
-    return await psycopg.AsyncConnection.connect(
-        dsn,
-        autocommit=True,
-        connect_timeout=CONNECT_SECONDS,
-        keepalives_idle=10,
-        keepalives_interval=5,
-        keepalives_count=3,
-    )
-
-
-def _with_settings(dsn: str) -> str:
-    own = str(conninfo_to_dict(dsn).get("options") or "")
-    ours = [f"-c {name}={value}".replace("d c", r"d\ c") for name, value in calls.SETTINGS.items()]
-    return make_conninfo(dsn, options=" ".join([own, *ours]).strip())

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import structlog
 
 from ..schema import scheduler_calls as calls
+from ..schema.connect import AsyncConnection
 from .link import Link
 from .loop import Loop
 
@@ -42,7 +43,7 @@ class ShardLoop(Loop):
         return min(pauses)
 
     @abstractmethod
-    async def visit(self, conn: calls.Connection, shard: int) -> float:
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Do it for one shard; give the seconds until the next time."""
 
 
@@ -58,7 +59,7 @@ class Promote(ShardLoop):
         self.tick = tick
         self._after = Places()
 
-    async def visit(self, conn: calls.Connection, shard: int) -> float:
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Promote what is due; the pause ends when the next task is due."""
         done = await calls.promote_tasks(conn, self.limit, self._after.get(shard), shard)
         self._after.set(shard, done.after)
@@ -83,7 +84,7 @@ class Wake(ShardLoop):
         super().__init__(link, shards)
         self.tick = tick
 
-    async def visit(self, conn: calls.Connection, shard: int) -> float:
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Notify the queues that have both idle workers and work."""
         await calls.wake_workers(conn, shard)
         return self.tick
@@ -100,7 +101,7 @@ class Leases(ShardLoop):
         super().__init__(link, shards)
         self._after = Places()
 
-    async def visit(self, conn: calls.Connection, shard: int) -> float:
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Take back leases that have run out."""
         swept = await calls.sweep_leases(conn, self.limit, self._after.get(shard), shard)
         self._after.set(shard, swept.after)
@@ -116,7 +117,7 @@ class Expire(ShardLoop):
     limit = 1000
     pause = 0.1
 
-    async def visit(self, conn: calls.Connection, shard: int) -> float:
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Expire what is over."""
         expired = await calls.expire_tasks(conn, self.limit, shard)
         return 0.0 if expired >= self.limit else self.pause
@@ -132,7 +133,7 @@ class Lanes(ShardLoop):
         super().__init__(link, shards)
         self._states: dict[int, Any] = {}
 
-    async def visit(self, conn: calls.Connection, shard: int) -> float:
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Move the marks on from where this process left them."""
         # A failed turn leaves nothing behind that could be half right.
         state = self._states.pop(shard, None)
@@ -145,7 +146,7 @@ class Depth(ShardLoop):
 
     name: ClassVar[str] = "depth"
 
-    async def visit(self, conn: calls.Connection, shard: int) -> float:
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Count; the database says when the next count is worth its cost."""
         return await calls.refresh_depth(conn, shard)
 

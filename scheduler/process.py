@@ -39,8 +39,8 @@ class Scheduler:
         outage = Outage()
         self._tick = tick_ms / 1000
         self._patience = patience
-        self._clock = Link(dsn, outage, "skiplane scheduler")
-        self._upkeep = Link(dsn, outage, "skiplane scheduler upkeep")
+        self._clock = Link(dsn, outage, "scheduler")
+        self._upkeep = Link(dsn, outage, "scheduler upkeep")
         self.loops: list[Loop] = []
 
     async def run(self, stop: asyncio.Event) -> bool:
