@@ -24,8 +24,8 @@ create table if not exists skiplane.applied_file (
 comment on table skiplane.applied_file is
 'SQL files that are in force, so that a migration applies what changed and drops what went.';
 comment on column skiplane.applied_file.name is 'Folder and name of the file.';
-comment on column skiplane.applied_file.checksum is 'SHA-256 of its text and what else it depends on.';
-comment on column skiplane.applied_file.objects is 'Functions with a hash of each, or views, that it made.';
+comment on column skiplane.applied_file.checksum is 'SHA-256 of its text and what it depends on.';
+comment on column skiplane.applied_file.objects is 'What it made: functions with a hash, or views.';
 comment on column skiplane.applied_file.applied_at is 'When it was applied.';
 """
 
