@@ -1,0 +1,174 @@
+"""Submitting tasks from an app, async and sync.
+
+Every verb takes ``connection``: a psycopg, SQLAlchemy or Django connection whose
+transaction it becomes part of. Without one it runs in a transaction of its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from uuid import UUID
+
+from .handle import Handle
+from .schema.call import Call
+from .schema.callers import nested, nested_async, run, run_async
+from .schema.encode import encode_json
+from .schema.options import SubmitOptions, read_options
+from .schema.pools import AsyncPool, SyncPool
+from .schema.producer import chunks, submit_batch, submit_task, submit_tasks
+from .schema.records import Submitted
+
+if TYPE_CHECKING:
+    from .app import Skiplane
+
+T = TypeVar("T")
+
+
+class Submitting:
+    """The verbs that submit. Skiplane adds where the database is."""
+
+    def pool(self) -> AsyncPool:
+        """Give the connections of the running event loop."""
+        raise NotImplementedError
+
+    def pool_sync(self) -> SyncPool:
+        """Give the connections for threads."""
+        raise NotImplementedError
+
+    async def run(self, call: Call[T], connection: Any = None) -> T:
+        """Run one of the engine's calls, see skiplane.schema."""
+        if connection is None:
+            return await self.pool().run(call)
+        return await run_async(connection, call)
+
+    def run_sync(self, call: Call[T], connection: Any = None) -> T:
+        """Do what ``run`` does, without an event loop."""
+        if connection is None:
+            return self.pool_sync().run(call)
+        return run(connection, call)
+
+    async def submit(
+        self,
+        task_type: str,
+        payload: Any = None,
+        *,
+        connection: Any = None,
+        **options: Unpack[SubmitOptions],
+    ) -> Handle[Any]:
+        """Submit a task of a type that may be defined elsewhere.
+
+        Args:
+            task_type: Its name.
+            payload: Any JSON value. A dict becomes the keyword arguments of a
+                Python task, None an empty dict.
+            connection: Submit inside the transaction that is open there.
+            options: See SubmitOptions.
+
+        Raises:
+            InvalidInput: An option or the payload is refused.
+            IdempotencyConflict: The key was used with another body.
+        """
+        call = _submission(task_type, payload, options)
+        answer = await self.run(call, connection)
+        return self._handle(answer, connection)
+
+    def submit_sync(
+        self,
+        task_type: str,
+        payload: Any = None,
+        *,
+        connection: Any = None,
+        **options: Unpack[SubmitOptions],
+    ) -> Handle[Any]:
+        """Do what ``submit`` does, without an event loop."""
+        answer = self.run_sync(_submission(task_type, payload, options), connection)
+        return self._handle(answer, connection)
+
+    async def submit_many(
+        self,
+        task_type: str,
+        payloads: Iterable[Any],
+        *,
+        connection: Any = None,
+        **options: Unpack[SubmitOptions],
+    ) -> list[UUID]:
+        """Submit many tasks of one type with the same options: all or none.
+
+        Returns:
+            Their ids, in order.
+        """
+        documents = (encode_json(value, f"payloads[{i}]") for i, value in enumerate(payloads))
+        return await self.send_batches(task_type, documents, read_options(options), connection)
+
+    def submit_many_sync(
+        self,
+        task_type: str,
+        payloads: Iterable[Any],
+        *,
+        connection: Any = None,
+        **options: Unpack[SubmitOptions],
+    ) -> list[UUID]:
+        """Do what ``submit_many`` does, without an event loop."""
+        documents = (encode_json(value, f"payloads[{i}]") for i, value in enumerate(payloads))
+        return self.send_batches_sync(task_type, documents, read_options(options), connection)
+
+    async def submit_tasks(
+        self, tasks: Sequence[Mapping[str, Any]], *, connection: Any = None
+    ) -> list[Submitted]:
+        """Submit tasks of several types, each with its own options: all or none.
+
+        Args:
+            tasks: For each a dict of ``task_type``, ``payload`` and options.
+            connection: Submit inside the transaction that is open there.
+        """
+        return await self.run(submit_tasks(tasks), connection)
+
+    def submit_tasks_sync(
+        self, tasks: Sequence[Mapping[str, Any]], *, connection: Any = None
+    ) -> list[Submitted]:
+        """Do what ``submit_tasks`` does, without an event loop."""
+        return self.run_sync(submit_tasks(tasks), connection)
+
+    async def send_batches(
+        self,
+        task_type: str,
+        documents: Iterable[bytes],
+        options: Mapping[str, Any],
+        connection: Any = None,
+    ) -> list[UUID]:
+        """Submit JSON documents in chunks, in one transaction."""
+        if connection is None:
+            async with self.pool().connection() as own:
+                return await self.send_batches(task_type, documents, options, own)
+        ids: list[UUID] = []
+        async with nested_async(connection):
+            for chunk in chunks(documents):
+                call = submit_batch(task_type, chunk, options)
+                ids += await run_async(connection, call)
+        return ids
+
+    def send_batches_sync(
+        self,
+        task_type: str,
+        documents: Iterable[bytes],
+        options: Mapping[str, Any],
+        connection: Any = None,
+    ) -> list[UUID]:
+        """Do what ``send_batches`` does, without an event loop."""
+        if connection is None:
+            with self.pool_sync().connection() as own:
+                return self.send_batches_sync(task_type, documents, options, own)
+        ids: list[UUID] = []
+        with nested(connection):
+            for chunk in chunks(documents):
+                call = submit_batch(task_type, chunk, options)
+                ids += run(connection, call)
+        return ids
+
+    def _handle(self, answer: Submitted, connection: Any) -> Handle[Any]:
+        app = cast("Skiplane", self)
+        return Handle(app, answer.task_id, answer, pending=connection is not None)
+
+
+def _submission(task_type: str, payload: Any, options: Mapping[str, Any]) -> Call[Submitted]:
+    document = encode_json({} if payload is None else payload)
+    return submit_task(task_type, document, read_options(options))
