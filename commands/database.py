@@ -35,9 +35,8 @@ class Database:
 @contextmanager
 def database(config: Config) -> Iterator[Database]:
     """Give the database of the settings; what it refuses ends the command with a sentence."""
-    settings = {"application_name": "skiplane cli", "connect_timeout": 10}
     with refusals():
-        pool = SyncPool(find_dsn(config), settings, size=1)
+        pool = SyncPool(find_dsn(config), size=1, role="cli")
         try:
             yield Database(pool)
         finally:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
@@ -15,7 +15,13 @@ Command = Callable[..., Any]
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class JsonValue(click.ParamType):
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # generic only since click 8.4
+
+
+class JsonValue(ParamType):
     """JSON text, @FILE, or - for standard input."""
 
     name = "json"
@@ -49,7 +55,7 @@ class JsonValue(click.ParamType):
         return value
 
 
-class Span(click.ParamType):
+class Span(ParamType):
     """A length of time: seconds, or a number with ms, s, m, h or d."""
 
     name = "seconds"
@@ -66,7 +72,7 @@ class Span(click.ParamType):
             self.fail(f"{text!r} is no length of time. Give seconds, or 500ms, 5m, 2h.", param, ctx)
 
 
-class Instant(click.ParamType):
+class Instant(ParamType):
     """A point in time in ISO 8601 form, with its zone."""
 
     name = "time"
