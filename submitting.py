@@ -4,6 +4,7 @@ Every verb takes ``connection``: a psycopg, SQLAlchemy or Django connection whos
 transaction it becomes part of. Without one it runs in a transaction of its own.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from uuid import UUID
@@ -140,11 +141,22 @@ class Submitting:
             async with self.pool().connection() as own:
                 return await self.send_batches(task_type, documents, options, own)
         ids: list[UUID] = []
+        sent: asyncio.Task[list[UUID]] | None = None
         async with nested_async(connection):
-            for chunk in chunks(documents):
-                call = submit_batch(task_type, chunk, options)
-                ids += await run_async(connection, call)
-        return ids
+            try:
+                for chunk in chunks(documents):
+                    if sent is not None:
+                        ids += await sent
+                    # Under way while the next chunk is being encoded.
+                    call = submit_batch(task_type, chunk, options)
+                    sent = asyncio.create_task(run_async(connection, call))
+                    await asyncio.sleep(0)
+            except BaseException:
+                if sent is not None:  # the connection must be idle before it rolls back
+                    await asyncio.wait([sent])
+                    _ = sent.cancelled() or sent.exception()  # seen: the first error counts
+                raise
+            return ids + await sent if sent is not None else ids
 
     def send_batches_sync(
         self,
