@@ -31,7 +31,9 @@ def wait_until(predicate: Callable[[], T], timeout: float = 10.0, what: str = ""
 
 
 async def wait_until_async(
-    predicate: Callable[[], T | Awaitable[T]], timeout: float = 10.0, what: str = ""
+    predicate: Callable[[], T | Awaitable[T]],
+    timeout: float = 10.0,  # noqa: ASYNC109 (asyncio.timeout could not say what was waited for)
+    what: str = "",
 ) -> T:
     """Do the same on the event loop; the predicate may be a coroutine function."""
     deadline = time.monotonic() + timeout
