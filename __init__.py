@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from .schema.records import Status, TaskRecord
     from .task import Task
-    from .worker.context import Context
+    from .worker.context import Context, SyncContext
 
 # Loaded when first asked for: `skiplane --help` needs no database driver.
 _HOMES = {
@@ -36,6 +36,7 @@ _HOMES = {
     "Task": "task",
     "Handle": "handle",
     "Context": "worker.context",
+    "SyncContext": "worker.context",
     "Status": "schema.records",
     "TaskRecord": "schema.records",
     "SkiplaneError": "schema.errors",
@@ -61,6 +62,7 @@ __all__ = [
     "Task",
     "Handle",
     "Context",
+    "SyncContext",
     "Status",
     "TaskRecord",
     "SkiplaneError",

@@ -25,11 +25,10 @@ from .worker.registry import Registry, TaskDefinition
 
 if TYPE_CHECKING:
     from .app import Skiplane
-    from .worker.context import Context
+    from .worker.context import Context, SyncContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 
 RESERVED = "connection"
 
@@ -40,7 +39,7 @@ class Declarator(Protocol):
     @overload
     def __call__(self, f: "Callable[Concatenate[Context, P], Awaitable[R]]", /) -> Task[P, R]: ...
     @overload
-    def __call__(self, f: "Callable[Concatenate[Context, P], R]", /) -> Task[P, R]: ...
+    def __call__(self, f: "Callable[Concatenate[SyncContext, P], R]", /) -> Task[P, R]: ...
     @overload
     def __call__(self, f: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
     @overload
@@ -69,8 +68,8 @@ class Declaring:
         """Declare a task function.
 
         Its first parameter is the context when it is named ``ctx`` or annotated
-        as Context; all others are the payload, and are checked against their
-        annotations.
+        as Context (SyncContext for a plain ``def``). All others are the payload,
+        and are checked against their annotations.
 
         Args:
             name: The task type; by default the function's module and name.
@@ -86,11 +85,20 @@ class Declaring:
             InvalidInput: An option, or the function's shape, cannot be used.
             ValueError: The name is taken.
         """
+        if callable(name):
+            raise InvalidInput(
+                "app.task was given the function itself.",
+                "name",
+                shown(name),
+                "Write @app.task() with parentheses.",
+            )
+        if name is not None:
+            check_text("name", name)
         checked = _checked_options(options)
 
         def declare(function: Callable[..., Any]) -> Task[Any, Any]:
             definition = TaskDefinition(
-                name=check_text("name", name or _default_name(function)),
+                name=name or _default_name(function),
                 function=function,
                 mode=_mode(function, mode),
                 takes_context=takes_context(function),
@@ -114,7 +122,7 @@ def takes_context(function: Callable[..., Any]) -> bool:
     first = parameters[0]
     kind = first.annotation
     kind_name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
-    return first.name == "ctx" or kind_name.rpartition(".")[2] == "Context"
+    return first.name == "ctx" or kind_name.rpartition(".")[2] in ("Context", "SyncContext")
 
 
 def _checked_options(options: TaskOptions) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Task(Generic[P, R]):
 
     Attributes:
         name: The task type.
+        app: The app that it belongs to.
         definition: What the worker knows of it.
     """
 
@@ -40,7 +41,7 @@ class Task(Generic[P, R]):
         functools.update_wrapper(self, definition.function)
         self.name = definition.name
         self.definition = definition
-        self._app = app
+        self.app = app
         self._arguments = app.registry.arguments(definition)
         self._layer: Mapping[str, Any] = {}
         self._options = read_options(_defaults(definition))
@@ -94,7 +95,7 @@ class Task(Generic[P, R]):
             IdempotencyConflict: The key was used with another body.
         """
         where = self._connection if connection is None else connection
-        return self._handle(await self._app.run(self._call(args, kwargs), where), where)
+        return self._handle(await self.app.run(self._call(args, kwargs), where), where)
 
     @overload
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
@@ -103,7 +104,7 @@ class Task(Generic[P, R]):
     def submit_sync(self, /, *args: Any, connection: Any = None, **kwargs: Any) -> Handle[R]:  # type: ignore[misc]
         """Do what ``submit`` does, without an event loop."""
         where = self._connection if connection is None else connection
-        return self._handle(self._app.run_sync(self._call(args, kwargs), where), where)
+        return self._handle(self.app.run_sync(self._call(args, kwargs), where), where)
 
     async def submit_many(self, items: Iterable[Any], *, connection: Any = None) -> list[UUID]:
         """Submit many tasks with the same options: all or none.
@@ -120,12 +121,12 @@ class Task(Generic[P, R]):
             InvalidInput: An argument of one of them is refused; nothing is stored.
         """
         where = self._connection if connection is None else connection
-        return await self._app.send_batches(self.name, self._documents(items), self._options, where)
+        return await self.app.send_batches(self.name, self._documents(items), self._options, where)
 
     def submit_many_sync(self, items: Iterable[Any], *, connection: Any = None) -> list[UUID]:
         """Do what ``submit_many`` does, without an event loop."""
         where = self._connection if connection is None else connection
-        return self._app.send_batches_sync(self.name, self._documents(items), self._options, where)
+        return self.app.send_batches_sync(self.name, self._documents(items), self._options, where)
 
     def payload(self, *args: P.args, **kwargs: P.kwargs) -> bytes:
         """Give the checked JSON that a submission with these arguments would send."""
@@ -136,7 +137,7 @@ class Task(Generic[P, R]):
 
     def _handle(self, answer: Submitted, connection: Any) -> Handle[R]:
         pending = connection is not None
-        return Handle(self._app, answer.task_id, answer, kind=self._result_type, pending=pending)
+        return Handle(self.app, answer.task_id, answer, kind=self._result_type, pending=pending)
 
     def _payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         values = self._by_name(args, kwargs) if args else kwargs
