@@ -82,11 +82,12 @@ def migrate(
         installation = run.Installation(connection, sql_root, shards, report)
         with (
             engine.connect().execution_options(isolation_level="READ COMMITTED") as alembic_side,
-            session.naming_blockers(dsn, connection, lock_timeout),
+            session.naming_blockers(dsn, lock_timeout) as blockers,
             _explained(),
             alembic_side.begin(),
         ):
             session.prepare(connection, lock_timeout)
+            blockers.of(connection)
             session.take_turn(connection, lock_timeout, report)
             config = versions.alembic_config(migrations)
             config.attributes["connection"] = alembic_side

@@ -9,11 +9,15 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import SkiplaneError
+
 OLDEST = 15
 
 
-class EmbeddedError(Exception):
+class EmbeddedError(SkiplaneError):
     """The embedded server cannot do what was asked; the message says what to change."""
+
+    code = "embedded_server"
 
 
 class NoBinaries(EmbeddedError):

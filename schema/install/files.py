@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.types.json import Jsonb
 
-from .errors import MigrationError, SqlFileError
+from .errors import MigrationError, failed_in
 from .session import Connection
 
 ROOT = Path(__file__).parent.parent
@@ -74,7 +74,7 @@ def execute_file(connection: Connection, name: str, text: str) -> None:
     except psycopg.errors.LockNotAvailable:
         raise
     except psycopg.Error as error:
-        raise SqlFileError(name, text, error) from error
+        raise failed_in(name, text, error) from error
 
 
 def read_applied(connection: Connection) -> dict[str, Applied]:
@@ -181,7 +181,7 @@ def check_bodies(connection: Connection, names: list[str]) -> None:
                 [name],
             )
         except psycopg.Error as error:
-            raise SqlFileError(f"function {name}", "", error) from error
+            raise failed_in(f"function {name}", "", error) from error
     connection.execute("set local check_function_bodies = off")
 
 

@@ -148,11 +148,19 @@ def one(connection: Connection, query: LiteralString, *values: Any) -> Any:
 class Blockers:
     """Sees, from a second session, who blocks the migration: afterwards it is too late to ask."""
 
-    def __init__(self, dsn: str, pid: int) -> None:
+    def __init__(self, dsn: str) -> None:
         self.seen = ""
         self._dsn = dsn
-        self._pid = pid
+        self._pid: int | None = None
         self._over = threading.Event()
+
+    def of(self, connection: Connection) -> None:
+        """Name the session that is watched; call inside its transaction.
+
+        Behind a pooler, the process that serves a transaction is not the one
+        that the driver was told when it connected.
+        """
+        self._pid = one(connection, "select pg_backend_pid()")
 
     def watch(self) -> None:
         """Look five times a second until told to stop."""
@@ -170,13 +178,13 @@ class Blockers:
 
 
 @contextlib.contextmanager
-def naming_blockers(dsn: str, connection: Connection, lock_timeout: str) -> Iterator[None]:
+def naming_blockers(dsn: str, lock_timeout: str) -> Iterator[Blockers]:
     """Turn a lock time-out inside the block into LockTimeout, which names who held the lock."""
-    blockers = Blockers(dsn, connection.info.backend_pid)
+    blockers = Blockers(dsn)
     thread = threading.Thread(target=blockers.watch, name="skiplane-migrate-watch", daemon=True)
     thread.start()
     try:
-        yield
+        yield blockers
     except Exception as error:
         cause: BaseException | None = error
         while cause and not isinstance(cause, psycopg.errors.LockNotAvailable):
