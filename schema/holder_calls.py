@@ -27,7 +27,9 @@ class Holder(NamedTuple):
 async def finish_task(conn: AsyncConnection, holder: Holder, result: str) -> bool:
     """Record one success, a JSON text, in the open transaction; False when the lease is lost."""
     row = await one_row(
-        conn, FINISH_ONLY, (*finish_parameters(holder.worker_id, _one(holder, result)), holder.shard)
+        conn,
+        FINISH_ONLY,
+        (*finish_parameters(holder.worker_id, _one(holder, result)), holder.shard),
     )
     return not row[0]
 
@@ -35,7 +37,9 @@ async def finish_task(conn: AsyncConnection, holder: Holder, result: str) -> boo
 def finish_task_sync(conn: SyncConnection, holder: Holder, result: str) -> bool:
     """See finish_task."""
     row = one_row_sync(
-        conn, FINISH_ONLY, (*finish_parameters(holder.worker_id, _one(holder, result)), holder.shard)
+        conn,
+        FINISH_ONLY,
+        (*finish_parameters(holder.worker_id, _one(holder, result)), holder.shard),
     )
     return not row[0]
 

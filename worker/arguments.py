@@ -83,7 +83,11 @@ class Arguments:
 
     def _single_type(self) -> Any:
         required = [p for p in self._named if p.default is p.empty]
-        if self._positional == 0 or len(required) > 1 or (required and required[0] != self._named[0]):
+        if (
+            self._positional == 0
+            or len(required) > 1
+            or (required and required[0] != self._named[0])
+        ):
             raise InvalidPayload(
                 "The payload is no JSON object, and the function does not take"
                 " exactly one positional argument."
@@ -127,9 +131,7 @@ class Arguments:
     def _with_rest(self, payload: dict[str, Any]) -> Bound:
         names = {parameter.name for parameter in self._named}
         known = {key: value for key, value in payload.items() if key in names}
-        arguments, keywords = self._spread(
-            msgspec.convert(known, self._struct, dec_hook=_as_it_is)
-        )
+        arguments, keywords = self._spread(msgspec.convert(known, self._struct, dec_hook=_as_it_is))
         return arguments, {**keywords, **{k: v for k, v in payload.items() if k not in names}}
 
 

@@ -109,7 +109,7 @@ class _Common:
 
     @property
     def deadline(self) -> float | None:
-        """When the time-out strikes, on the clock of time.perf_counter(); None without one."""
+        """When the time-out strikes, on the clock of time.monotonic(); None without one."""
         return self._attempt.deadline
 
     @property

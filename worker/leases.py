@@ -1,7 +1,7 @@
 """What a worker holds: leases, the tasks in them, and the ends that are not yet recorded."""
 
 import asyncio
-from time import perf_counter
+from time import monotonic
 from typing import Any, Literal
 
 from ..schema.worker_calls import Finish
@@ -21,7 +21,7 @@ class Item:
     Attributes:
         task: What was claimed.
         lease: The lease that it came with.
-        claimed: When it was claimed (perf_counter, as all times here).
+        claimed: When it was claimed (monotonic, as all times here).
         definition: Its task type; None until it starts.
         placed: When it got a place to run; 0 before that.
         started: When its execution began; 0 before that. Later than ``placed``
@@ -75,7 +75,7 @@ class Item:
     def deadline(self) -> float | None:
         """When its time is up; None without a time-out."""
         limit = self.task.timeout_seconds
-        return None if limit is None else (self.started or perf_counter()) + limit
+        return None if limit is None else (self.started or monotonic()) + limit
 
 
 class Lease:
@@ -84,7 +84,7 @@ class Lease:
     Attributes:
         lease_id: Its number.
         shard: Label of the shard of its tasks.
-        until: Until when it holds at least, by this process's perf_counter. Counted
+        until: Until when it holds at least, by this process's monotonic. Counted
             from before the claim was sent, so never later than the database's.
         items: The tasks in it that have not ended, by id.
         queued: Whether it waits for its ends to be recorded.
@@ -223,7 +223,7 @@ class Ends:
 
     def finish(self, lease_id: int) -> Finish:
         """Give them as finish_tasks takes them; ages count from now."""
-        now = perf_counter()
+        now = monotonic()
         return Finish(
             lease_id,
             self.ids,

@@ -7,7 +7,7 @@ ahead: a worker must not sit on what another could run. When the guess was wrong
 """
 
 from collections import deque
-from time import perf_counter
+from time import monotonic
 
 from .leases import Item
 
@@ -74,7 +74,7 @@ class Slots:
 
     def look(self, running: list[Item]) -> bool:
         """Count the long tasks; True when what waits should be handed back."""
-        now = perf_counter()
+        now = monotonic()
         self.stuck = sum(1 for item in running if now - item.placed > LONG_SECONDS)
         return (
             bool(self.waiting)

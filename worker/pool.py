@@ -1,0 +1,309 @@
+"""Running ``def`` tasks in pool processes that can be killed.
+
+A process runs one task at a time. Short tasks are sent a few ahead; when the
+one that runs turns out long, those behind it are taken back (see wire) and go
+elsewhere. When a process ends, only the task that ran in it is lost.
+"""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+
+import msgspec
+import structlog
+
+from .leases import Item
+from .outcome import Failure
+from .pool_host import Kill, Opening, Start, decode_exited
+from .pool_link import Link
+from .processes import how_it_ended
+from .runner import Runner
+from .settings import WorkerSettings
+from .wire import Reply, socket_pair
+
+log = structlog.get_logger(__name__)
+
+AHEAD = 8
+_SHORT_SECONDS = 0.002
+_TICK_SECONDS = 0.010
+_STALLED_SECONDS = 0.020
+_FAILED_STARTS = 3
+_WEIGHT = 0.2
+
+
+class Pool:
+    """The pool processes of one worker. An Executor."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        worker_id: str,
+        runner: Runner,
+        guard: int | None,
+        fatal: Callable[[str], None],
+    ) -> None:
+        """Prepare a pool; ``start`` starts its host.
+
+        Args:
+            settings: What the processes need.
+            worker_id: The worker that they belong to.
+            runner: Who is told of ends.
+            guard: A descriptor that must stay open as long as the host lives.
+            fatal: Called when the pool cannot go on.
+        """
+        self._opening = Opening(settings, worker_id, sys.path)
+        self._size = settings.pool or settings.concurrency
+        self._runner = runner
+        self._guard = guard
+        self._fatal = fatal
+        self._waiting: deque[Item] = deque()
+        self._links: dict[int, Link] = {}
+        self._took: dict[str, float] = {}
+        self._numbers = 0
+        self._failed_starts = 0
+        self._ever_ready = False
+        self._last_end = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._host: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start the host and a process for each core; from the main thread only."""
+        ours, theirs = socket_pair(packets=True)
+        fds = [theirs.fileno(), *([] if self._guard is None else [self._guard])]
+        with theirs:
+            self._host = subprocess.Popen(
+                [sys.executable, "-m", "skiplane.worker.pool_host", *map(str, fds)],
+                pass_fds=fds,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        self._control = ours
+        self._send(msgspec.msgpack.encode(self._opening), [])
+        self._loop.add_reader(ours.fileno(), self._told)
+        self._spawn(min(self._size, os.cpu_count() or 1))
+
+    def close(self) -> None:
+        """Kill everything and wait for the host's end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+        if self._control is not None:
+            self._loop.remove_reader(self._control.fileno())
+            self._control.close()
+            self._control = None
+        if self._host is not None:
+            try:
+                self._host.wait(5)
+            except subprocess.TimeoutExpired:
+                self._host.kill()
+                self._host.wait()
+
+    # As an executor
+
+    def submit(self, item: Item) -> None:
+        """See Executor."""
+        self._waiting.append(item)
+        self._dispatch()
+
+    def ask(self, item: Item) -> None:
+        """See Executor."""
+        link = self._link_of(item)
+        if link is not None and item is not link.assigned[0]:
+            self._take_back(link)
+        if link is not None and item in link.assigned:
+            link.ask(item)
+        else:
+            self._runner.end_stopped(item)
+
+    def force(self, item: Item) -> None:
+        """See Executor: kill the process."""
+        link = self._link_of(item)
+        if link is not None:
+            self._take_back(link)
+        if link is not None and item in link.assigned:
+            link.killed = True
+            self._send(msgspec.msgpack.encode(Kill(link.number)), [])
+        else:
+            self._runner.end_stopped(item)
+
+    def _link_of(self, item: Item) -> Link | None:
+        return next((link for link in self._links.values() if item in link.assigned), None)
+
+    def withdraw(self) -> list[Item]:
+        """See Executor."""
+        for link in self._links.values():
+            self._take_back(link)
+        items = list(self._waiting)
+        self._waiting.clear()
+        return items
+
+    # Giving tasks to processes
+
+    def _dispatch(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            item = waiting[0]
+            if item.ended:
+                waiting.popleft()
+                continue
+            link = self._free_link(item)
+            if link is None:
+                self._watch()
+                return
+            waiting.popleft()
+            link.assign(item)
+            if link.assigned[0] is item:
+                self._began(link, item)
+            else:
+                self._watch()
+
+    def _free_link(self, item: Item) -> Link | None:
+        links = [link for link in self._links.values() if link.ready and not link.killed]
+        if not links:
+            return None
+        best = min(links, key=lambda link: len(link.assigned))
+        if not best.assigned:
+            return best
+        if len(best.assigned) >= AHEAD or not self._is_short(item):
+            return None
+        return best if all(map(self._is_short, best.assigned)) else None
+
+    def _is_short(self, item: Item) -> bool:
+        return self._took.get(item.task.task_type, 1.0) < _SHORT_SECONDS
+
+    def _began(self, link: Link, item: Item) -> None:
+        link.head_since = monotonic()
+        self._runner.began(item)
+
+    def _take_back(self, link: Link) -> None:
+        """Take back what a process has not begun."""
+        taken = [item for item in link.take_back() if not item.ended]
+        for item in taken:
+            if item.timer is not None:  # it was next, and had not been begun either
+                item.timer.cancel()
+                item.timer = None
+            item.started = 0.0
+        self._waiting.extendleft(reversed(taken))
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = monotonic()
+        for link in self._links.values():
+            if len(link.assigned) > 1:
+                if now - link.head_since > _TICK_SECONDS:
+                    self._take_back(link)
+                else:
+                    self._watch()
+        self._dispatch()
+        if self._waiting:
+            self._grow(now)
+
+    def _grow(self, now: float) -> None:
+        starting = sum(1 for link in self._links.values() if not link.ready)
+        cores = os.cpu_count() or 1
+        if self._ever_ready and now - self._last_end > _STALLED_SECONDS:
+            wanted = len(self._waiting) - starting
+        else:
+            wanted = min(cores - len(self._links), 1 - starting)
+        self._spawn(min(wanted, self._size - len(self._links)))
+
+    def _spawn(self, count: int) -> None:
+        for _ in range(count):
+            self._numbers += 1
+            link = Link(self._numbers, self._replied)
+            self._links[link.number] = link
+            self._send(msgspec.msgpack.encode(Start(link.number)), link.their_ends)
+            link.started()
+
+    def _send(self, data: bytes, fds: list[int]) -> None:
+        if self._control is None:
+            return
+        try:
+            socket.send_fds(self._control, [data], fds)
+        except OSError as error:
+            self._fatal(f"the host of the pool processes cannot be reached: {error}")
+
+    # What comes back
+
+    def _replied(self, link: Link, reply: Reply) -> None:
+        if reply.number == 0:
+            link.ready = self._ever_ready = True
+            self._failed_starts = 0
+            self._dispatch()
+            return
+        item = link.assigned.popleft()
+        self._last_end = monotonic()
+        task_type = item.task.task_type
+        known = self._took.get(task_type, reply.took)
+        self._took[task_type] = known + _WEIGHT * (reply.took - known)
+        if link.assigned:
+            self._began(link, link.assigned[0])
+        self._settle(item, reply)
+        self._dispatch()
+
+    def _settle(self, item: Item, reply: Reply) -> None:
+        if item.stop is not None and not item.ended:
+            self._runner.end_stopped(item)
+        elif reply.result is not None:
+            self._runner.succeed(item, reply.result, reply.took)
+        elif reply.failure is not None:
+            self._runner.fail(item, reply.failure)
+        else:
+            item.recorded = True
+            self._runner.succeed(item, "null")
+
+    def _told(self) -> None:
+        if self._control is None:
+            return
+        try:
+            data = self._control.recv(1024)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._control.fileno())
+            self._fatal("the host of the pool processes has ended")
+            return
+        message = decode_exited(data)
+        link = self._links.pop(message.number, None)
+        if link is not None:
+            self._exited(link, message.status)
+
+    def _exited(self, link: Link, status: int) -> None:
+        link.read()  # what it had said before it ended
+        self._take_back(link)
+        link.close()
+        if not link.ready:
+            self._failed_starts += 1
+            if self._failed_starts >= _FAILED_STARTS:
+                self._fatal(f"pool processes do not start ({how_it_ended(status)})")
+                return
+        for item in link.assigned:
+            if item.stop is not None:
+                self._runner.end_stopped(item)
+            else:
+                self._runner.fail(item, _lost(status))
+        if not self._links:
+            self._spawn(1)
+        self._dispatch()
+
+
+def _lost(status: int) -> Failure:
+    how = how_it_ended(status)
+    hint = " (out of memory, perhaps)" if "SIGKILL" in how else ""
+    return Failure("lost", "ProcessLost", f"The process that ran the task ended: {how}{hint}.")

@@ -1,0 +1,271 @@
+"""Running tasks: places, time-outs, stops, and exactly one end for each.
+
+A task ends once, by whichever comes first: its body, its time-out plus a grace,
+its pool process's death, or a stop. What its body does later is not looked at.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Protocol
+
+import structlog
+
+from ..schema.pools import AsyncPool
+from .context import Context
+from .leases import Item, Lease, Stop
+from .outcome import Failure, describe, encode_result, failure_from
+from .registry import Registry, TaskDefinition
+from .slots import Slots
+
+log = structlog.get_logger(__name__)
+
+RELEASE = Failure("release")
+
+
+class Executor(Protocol):
+    """Somewhere else than the event loop where ``def`` tasks run."""
+
+    def submit(self, item: Item) -> None:
+        """Run it when a place is free; its end is told to the runner."""
+
+    def ask(self, item: Item) -> None:
+        """Let the task see that it should stop."""
+
+    def force(self, item: Item) -> None:
+        """Stop it for real, as far as that can be done."""
+
+    def withdraw(self) -> list[Item]:
+        """Take back what has not begun."""
+
+
+class Runner:
+    """Starts claimed tasks as places become free, and settles how each ends.
+
+    Attributes:
+        slots: The places.
+        executors: Where ``process`` and ``thread`` tasks run.
+        on_end: Called with the lease of each task that has ended.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        slots: Slots,
+        worker_id: str,
+        pool: AsyncPool,
+        kill_grace: float,
+    ) -> None:
+        self.slots = slots
+        self.executors: dict[str, Executor] = {}
+        self.on_end: Callable[[Lease], None] = lambda lease: None
+        self._registry = registry
+        self._worker_id = worker_id
+        self._pool = pool
+        self._kill_grace = kill_grace
+        self._loop = asyncio.get_running_loop()
+        self._filling = False
+
+    def fill(self) -> None:
+        """Give free places to waiting tasks."""
+        if self._filling:  # a task that fails at once gets here again, task by task
+            return
+        self._filling = True
+        slots = self.slots
+        waiting = slots.waiting
+        now = monotonic()
+        while waiting and slots.running < slots.size:
+            item = waiting.popleft()
+            if not item.ended:
+                slots.running += 1
+                item.placed = slots.last_start = now
+                self._start(item)
+        self._filling = False
+
+    def _start(self, item: Item) -> None:
+        definition = self._registry.get(item.task.task_type)
+        if definition is None:
+            self.fail(item, _unknown(item.task.task_type))
+            return
+        item.definition = definition
+        if definition.mode == "async":
+            item.handle = self._loop.create_task(self._run(item, definition))
+        else:
+            self.executors[definition.mode].submit(item)
+
+    async def _run(self, item: Item, definition: TaskDefinition) -> None:
+        self.began(item)
+        try:
+            arguments, keywords = self._registry.arguments(definition).bind_json(item.task.payload)
+            if definition.takes_context:
+                context = Context(item, self._worker_id, self._pool)
+                value = await definition.function(context, *arguments, **keywords)
+            else:
+                value = await definition.function(*arguments, **keywords)
+            result = encode_result(value)
+        except BaseException as error:  # a task's exit or cancellation is its failure, not ours
+            if item.stop is None:
+                self.fail(item, failure_from(error, definition))
+            else:
+                self._end_stopped(item)
+        else:
+            if item.stop == "timeout":
+                self._end_stopped(item)
+            else:
+                self.succeed(item, result)
+
+    def began(self, item: Item) -> None:
+        """Note that a task's execution begins now: its time starts to run."""
+        item.started = monotonic()
+        if item.task.timeout_seconds is not None and not item.ended:
+            item.timer = self._loop.call_later(
+                item.task.timeout_seconds, self.stop, item, "timeout"
+            )
+
+    def succeed(self, item: Item, result: str, took: float | None = None) -> None:
+        """Settle that a task succeeded.
+
+        Args:
+            item: The task.
+            result: JSON text.
+            took: Seconds, where an executor has measured them; else until now.
+        """
+        if item.ended:
+            return
+        if not item.recorded:
+            started = item.started
+            if took is None:
+                took = monotonic() - started
+            item.lease.add_success(item.task.task_id, result, started, took)
+        self._settle(item)
+
+    def fail(self, item: Item, failure: Failure) -> None:
+        """Settle that a task did not succeed."""
+        if item.ended:
+            return
+        if item.recorded:
+            log.warning(
+                "a task failed after its own transaction had recorded its success",
+                task_id=item.task.task_id,
+                error=failure.error_message,
+            )
+        else:
+            took = monotonic() - item.started if item.started else 0.0
+            item.lease.add_failure(item.task.task_id, failure, item.started, took)
+        self._settle(item)
+
+    def drop(self, item: Item) -> None:
+        """Settle that a task's end is nobody's business any more."""
+        if not item.ended:
+            self._settle(item)
+
+    def _settle(self, item: Item) -> None:
+        item.ended = True
+        if item.timer is not None:
+            item.timer.cancel()
+            item.timer = None
+        lease, slots = item.lease, self.slots
+        lease.items.pop(item.task.task_id, None)
+        if item.placed:
+            slots.running -= 1
+            slots.learn(monotonic() - item.placed)
+            if slots.waiting:
+                self.fill()
+        self.on_end(lease)
+
+    def stop(self, item: Item, why: Stop) -> None:
+        """Tell a task to stop, and force it after the grace.
+
+        A ``cancelled`` task's end is not reported: the engine has ended it, or
+        given it to another worker.
+        """
+        if item.ended or item.stop is not None or item.recorded:
+            return
+        item.stop = why
+        if item.handle is not None:
+            item.handle.cancel()
+        if not item.placed or (item.handle is not None and not item.started):
+            # A body that never began does not see its cancellation either.
+            self._end_stopped(item)
+            return
+        if item.timer is not None:
+            item.timer.cancel()
+        definition = item.definition
+        if item.handle is None and definition is not None:
+            self._executor(definition).ask(item)
+            if why == "timeout":  # its time is up: the grace is for those who can be asked
+                self._force(item)
+        if not item.ended:
+            item.timer = self._loop.call_later(self._kill_grace, self._force, item)
+
+    def _force(self, item: Item) -> None:
+        if item.ended:
+            return
+        if item.handle is None and item.definition is not None:
+            self._executor(item.definition).force(item)
+        else:
+            log.error(
+                "a task ignores that it was cancelled; it is given up and may still run",
+                task_id=item.task.task_id,
+                task_type=item.task.task_type,
+            )
+            self._end_stopped(item)
+
+    def _executor(self, definition: TaskDefinition) -> Executor:
+        return self.executors[definition.mode]
+
+    def end_stopped(self, item: Item) -> None:
+        """Settle a task that was told to stop and has."""
+        self._end_stopped(item)
+
+    def _end_stopped(self, item: Item) -> None:
+        if item.stop == "timeout":
+            self.fail(item, _timed_out(item))
+        elif item.stop == "shutdown":
+            self.fail(item, RELEASE)
+        else:
+            self.drop(item)
+
+    def look(self, items: Iterable[Item]) -> None:
+        """Settle tasks whose asyncio.Task is gone without a word.
+
+        Somebody's code may cancel every task of the loop, and one that had not
+        begun then never runs.
+        """
+        for item in items:
+            if item.handle is not None and item.handle.done() and not item.ended:
+                self.fail(item, describe(asyncio.CancelledError(), "error"))
+
+    def hand_back(self, items: Iterable[Item]) -> int:
+        """Give tasks that have not begun back to the queue, uncharged."""
+        count = 0
+        for item in items:
+            if not item.ended:
+                self.fail(item, RELEASE)
+                count += 1
+        return count
+
+    def hand_back_waiting(self) -> int:
+        """Give everything that waits for a place, here or in an executor, back."""
+        items = list(self.slots.waiting)
+        self.slots.waiting.clear()
+        for executor in self.executors.values():
+            items.extend(executor.withdraw())
+        return self.hand_back(items)
+
+
+def _unknown(task_type: str) -> Failure:
+    return Failure(
+        "permanent",
+        "UnknownTaskType",
+        f"This worker's app has no task type {task_type!r}.",
+    )
+
+
+def _timed_out(item: Item) -> Failure:
+    return Failure(
+        "timeout",
+        "TimeoutError",
+        f"The task ran longer than its time-out of {item.task.timeout_seconds:g} s"
+        " and was stopped.",
+    )

@@ -1,0 +1,309 @@
+"""One worker process: its loops, and the order in which it stops.
+
+The order of a stop, for a task must neither be taken away while it still runs
+nor be run again after it is done:
+
+1. claim: no new tasks; what has not begun goes back at once, uncharged;
+2. tasks: those that run may finish within the grace; then they are told to
+   stop, are killed after the kill grace, and go back uncharged;
+3. completion: all ends are recorded, tried again while their leases last;
+4. heartbeat, which has kept the leases until here;
+5. listener, and the connections that record;
+6. pool: the pool processes and threads.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from time import monotonic
+
+import structlog
+
+from ..schema import worker_calls as calls
+from ..schema.connect import connect_async
+from ..schema.pools import AsyncPool
+from ..schema.worker_calls import Claim, Registration, text_array
+from .appetite import Appetite
+from .claimer import Claimer
+from .heartbeat import Heartbeat, Held
+from .leases import Item
+from .listener import Listener
+from .loops import Loops
+from .orders import ExitCode
+from .outage import Outage, is_outage, pause_seconds
+from .pool import Pool
+from .registry import Registry
+from .runner import Runner
+from .settings import WorkerSettings
+from .slots import Slots
+from .threads import Threads
+
+log = structlog.get_logger(__name__)
+
+TICK_SECONDS = 0.050
+# A loop that has failed for so long, with the database there, will not recover.
+PATIENCE_SECONDS = 300.0
+
+
+class Worker:
+    """Claims and runs tasks until it is told to stop."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        registry: Registry,
+        worker_id: str,
+        guard: int | None = None,
+        own_process: bool = False,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Prepare a worker; on the event loop that will run it.
+
+        Args:
+            settings: What it serves and how.
+            registry: The tasks that it knows.
+            worker_id: Its identity: new with every start.
+            guard: See Pool.
+            own_process: Whether nobody but task code could cancel ``run``.
+            patience: Seconds that a loop may fail for a cause other than an outage.
+        """
+        self.settings = settings
+        self.exit_code = ExitCode.DONE
+        self.slots = Slots(settings.concurrency)
+        self.outage = Outage()
+        self._registry = registry
+        self._worker_id = worker_id
+        self._guard = guard
+        self._own_process = own_process
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._contexts = AsyncPool(settings.dsn, settings.concurrency, prepare=settings.prepare)
+        self.runner = Runner(
+            registry, self.slots, worker_id, self._contexts, settings.kill_grace_seconds
+        )
+        self._loops = Loops(self.outage)
+        self._listener = Listener(
+            settings.listen_dsn or settings.dsn, worker_id, settings.queues, self.outage
+        )
+        self.claimer: Claimer | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._pool: Pool | None = None
+        self._threads: Threads | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+
+    def stop(self, code: ExitCode = ExitCode.DONE) -> None:
+        """Stop gracefully; in the event loop's thread. The first reason counts."""
+        if not self._stop.is_set():
+            self.exit_code = code
+            self._stop.set()
+
+    def fatal(self, why: str) -> None:
+        """Stop because the process is worn out."""
+        log.error("the worker must be started again", cause=why)
+        self.stop(ExitCode.RESTART)
+
+    async def run(self, on_ready: Callable[[], None] = lambda: None) -> ExitCode:
+        """Work until stopped.
+
+        Args:
+            on_ready: Called when it claims.
+        """
+        shards = await self._register()
+        if shards is None:
+            return self.exit_code
+        claimer, names = self._start(shards)
+        on_ready()
+        log.info(
+            "worker started",
+            worker_id=self._worker_id,
+            queues=self.settings.queues,
+            concurrency=self.settings.concurrency,
+        )
+        await self._wait_for_stop()
+        await self._shut_down(claimer, names)
+        log.info("worker stopped", worker_id=self._worker_id)
+        return self.exit_code
+
+    async def _wait_for_stop(self) -> None:
+        while not self._stop.is_set():
+            try:
+                await self._stop.wait()
+            except asyncio.CancelledError:
+                # A task may cancel everything in the loop, but not its worker.
+                if not self._own_process:
+                    raise
+
+    async def _register(self) -> list[int] | None:
+        """Make the worker known; None when it is stopped before that."""
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                conn, _ = await connect_async(self.settings.dsn, "worker", prepare=False)
+                try:
+                    shards = await calls.shard_labels(conn)
+                    await calls.register_worker(conn, self._registration())
+                    return shards
+                finally:
+                    await conn.close()
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+                self.outage.failed("start", error)
+            try:
+                async with asyncio.timeout(pause_seconds(failures)):
+                    await self._stop.wait()
+            except TimeoutError:
+                failures += 1
+        return None
+
+    def _registration(self) -> Registration:
+        settings = self.settings
+        return Registration(
+            self._worker_id,
+            settings.name,
+            list(settings.queues),
+            self._types(),
+            settings.concurrency,
+            socket.gethostname(),
+            os.getpid(),
+            settings.lease_seconds,
+            settings.supervisor_id,
+        )
+
+    def _types(self) -> list[str]:
+        return list(self.settings.types) or self._registry.names()
+
+    def _start(self, shards: list[int]) -> tuple[Claimer, list[str]]:
+        settings = self.settings
+        self._start_executors()
+        claim = Claim(
+            self._worker_id,
+            text_array(settings.queues),
+            text_array(self._types()),
+            settings.lease_seconds,
+        )
+        appetite = Appetite(settings.poll_seconds, len(shards), lambda: claimer.wake())
+        claimer = Claimer(claim, self.runner, self.outage, self._listener, appetite, shards)
+        self.claimer = claimer
+        heartbeat = Heartbeat(settings, self._worker_id, shards, self.outage, self._held)
+        heartbeat.on_lost = self._from_thread(self._lost)
+        heartbeat.on_drain = self._from_thread(lambda: self.stop(ExitCode.DRAINED))
+        self._heartbeat = heartbeat
+        self._listener.on_work = appetite.wake
+        self._listener.on_lost = claimer.on_stale = heartbeat.kick
+        names = claimer.start(self._loops, settings.connections, settings.dsn, settings.prepare)
+        self._loops.start("listener", self._listener.run)
+        heartbeat.start()
+        self._tick()
+        return claimer, names
+
+    def _start_executors(self) -> None:
+        modes = {
+            definition.mode
+            for name in self._types()
+            if (definition := self._registry.get(name)) is not None
+        }
+        if "process" in modes:
+            self._pool = Pool(self.settings, self._worker_id, self.runner, self._guard, self.fatal)
+            self.runner.executors["process"] = self._pool
+            self._pool.start()
+        if "thread" in modes:
+            self._threads = Threads(
+                self.settings,
+                self._worker_id,
+                self._registry,
+                self.runner,
+                lambda: self.fatal("all threads are lost to tasks that do not stop"),
+            )
+            self.runner.executors["thread"] = self._threads
+
+    def _from_thread(self, call: Callable[..., None]) -> Callable[..., None]:
+        def forward(*arguments: object) -> None:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(call, *arguments)
+
+        return forward
+
+    def _held(self) -> Held:
+        # Called in the heartbeat's thread. Claims first: one whose answer comes
+        # between the two looks is then in both, never in neither.
+        claimer = self.claimer
+        assert claimer is not None
+        oldest = min(list(claimer.sent.values()), default=None)
+        return Held(list(claimer.leases.values()), oldest)
+
+    def _lost(self, items: list[Item]) -> None:
+        for item in items:
+            if not item.recorded:
+                self.runner.stop(item, "cancelled")
+
+    def _tick(self) -> None:
+        claimer = self.claimer
+        if claimer is not None and self.slots.held:
+            items = claimer.items()
+            running = [item for item in items if item.placed]
+            self.runner.look(running)
+            if self.slots.look(running):
+                self.runner.hand_back_waiting()
+        if self.outage.wrong_seconds() > self._patience:
+            self.fatal("a loop has made no progress for too long")
+        self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    async def _shut_down(self, claimer: Claimer, names: list[str]) -> None:
+        log.info("worker stopping", running=self.slots.running)
+        claimer.claiming = False
+        claimer.appetite.close()
+        self.runner.hand_back_waiting()
+        claimer.flush()
+        await self._finish_tasks(claimer)
+        await self._finish_recording(claimer)
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        await self._loops.stop("listener", *names)
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await self._close_executors()
+        await self._unregister()
+
+    async def _finish_tasks(self, claimer: Claimer) -> None:
+        settings = self.settings
+        if await self._until(lambda: not claimer.items(), settings.grace_seconds):
+            return
+        for item in claimer.items():
+            self.runner.stop(item, "shutdown")
+        await self._until(lambda: not claimer.items(), settings.kill_grace_seconds + 1)
+
+    async def _finish_recording(self, claimer: Claimer) -> None:
+        # A claim may still be on its way; what it brings goes back by itself.
+        claimer.flush()
+        ends = [lease.until for lease in claimer.leases.values()]
+        ends += [sent + self.settings.lease_seconds for sent in claimer.sent.values()]
+        seconds = max(ends, default=0.0) - monotonic()
+        if not await self._until(lambda: not claimer.unrecorded() and not claimer.sent, seconds):
+            log.error("ends of tasks could not be recorded", count=claimer.unrecorded())
+
+    async def _until(self, done: Callable[[], bool], seconds: float) -> bool:
+        end = monotonic() + seconds
+        while not done():
+            if monotonic() >= end:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    async def _close_executors(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        if self._threads is not None:
+            self._threads.close()
+        self._contexts.close()
+
+    async def _unregister(self) -> None:
+        try:
+            async with asyncio.timeout(2):
+                conn, _ = await connect_async(self.settings.dsn, "worker", prepare=False)
+                await calls.unregister_worker(conn, self._worker_id)
+                await conn.close()
+        except Exception as error:
+            log.warning("the worker could not take itself off the list", cause=str(error))
