@@ -37,6 +37,9 @@ class Task(Generic[P, R]):
         definition: What the worker knows of it.
     """
 
+    __name__: str
+    __qualname__: str
+
     def __init__(self, app: "Skiplane", definition: TaskDefinition) -> None:
         functools.update_wrapper(self, definition.function)
         self.name = definition.name

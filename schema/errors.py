@@ -248,14 +248,13 @@ def _diagnosis(cause: BaseException) -> tuple[str, str | None, str | None, str |
     # psycopg and psycopg2 keep these in .diag; asyncpg's error has them itself,
     # and SQLAlchemy's wrapper of asyncpg has that error as its cause.
     source: Any = getattr(cause, "diag", None)
+    names = ("message_primary", "message_detail", "message_hint", "column_name")
     if source is None:
         source = next((e for e in _causes(cause) if hasattr(e, "column_name")), cause)
-    return (
-        getattr(source, "message_primary", None) or getattr(source, "message", None) or str(cause),
-        getattr(source, "message_detail", None) or getattr(source, "detail", None),
-        getattr(source, "message_hint", None) or getattr(source, "hint", None),
-        getattr(source, "column_name", None),
-    )
+        names = ("message", "detail", "hint", "column_name")
+    message, detail, hint, column = (getattr(source, name, None) for name in names)
+    # The engine says "no field" and "no remedy" with an empty text; a value may be one.
+    return message or str(cause), detail, hint or None, column or None
 
 
 def _connection_failure(error: BaseException) -> Unavailable | None:

@@ -60,9 +60,9 @@ class _Idle(Generic[C]):
     def finish(self) -> None:
         if self._pid != os.getpid():
             return  # a fork's copy: to say goodbye here would hang up on the parent
-        self._stack.clear()
         for connection in list(self.made):
             connection.pgconn.finish()
+        self._stack.clear()
 
 
 def _alive(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

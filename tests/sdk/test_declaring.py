@@ -27,7 +27,7 @@ def report(day: str, /, *, pages: int = 1) -> None: ...
 
 
 @app.task("anything", mode="thread")
-def anything(context: SyncContext, **fields: Any) -> dict[str, Any]:
+def anything(context: SyncContext, /, **fields: Any) -> dict[str, Any]:
     return fields
 
 
@@ -167,7 +167,7 @@ def test_functions_that_cannot_be_tasks_are_refused() -> None:
 
 async def test_a_wrong_argument_is_found_before_the_database_is_needed() -> None:
     with pytest.raises(InvalidInput, match="to"):
-        await send_email.submit(5)  # type: ignore[arg-type]
+        await send_email.submit(5)  # type: ignore[call-overload]
 
 
 def test_a_batch_names_the_item_at_fault() -> None:
