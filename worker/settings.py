@@ -32,8 +32,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     app: str
     dsn: str
     listen_dsn: str | None = None
-    queues: list[str] = ["default"]
-    types: list[str] = []
+    queues: tuple[str, ...] = ("default",)
+    types: tuple[str, ...] = ()
     concurrency: int = 10
     threads: int = 0
     pool: int = 0

@@ -85,7 +85,7 @@ class Worker:
         )
         self._loops = Loops(self.outage)
         self._listener = Listener(
-            settings.listen_dsn or settings.dsn, worker_id, settings.queues, self.outage
+            settings.listen_dsn or settings.dsn, worker_id, list(settings.queues), self.outage
         )
         self.claimer: Claimer | None = None
         self._heartbeat: Heartbeat | None = None
