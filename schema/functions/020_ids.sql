@@ -1,0 +1,63 @@
+-- Task ids: UUIDv7 (RFC 9562) whose bits 66 to 79 are the shard label and whose rand_a holds the fraction of the
+-- millisecond, so that ids of one submission grow in its order.
+
+create or replace function skiplane.task_shard(p_task_id uuid) returns smallint
+language sql immutable strict parallel safe
+as $$
+    select (((get_byte(uuid_send(p_task_id), 8) & 63) << 8) | get_byte(uuid_send(p_task_id), 9))::smallint
+$$;
+
+comment on function skiplane.task_shard(uuid) is 'Shard label that a task id carries.';
+
+create or replace function skiplane._id_day(p_task_id uuid) returns date
+language sql immutable strict parallel safe
+as $$
+    select (timestamp '1970-01-01' + make_interval(secs =>
+        ('x' || left(replace(p_task_id::text, '-', ''), 12))::bit(48)::bigint / 1000.0))::date
+$$;
+
+comment on function skiplane._id_day(uuid) is 'UTC day on which the id was made: no row of the task lies in an earlier partition.';
+
+create or replace function skiplane._utc_day(p_at timestamptz) returns date
+language sql immutable strict parallel safe
+as $$ select (p_at at time zone 'UTC')::date $$;
+
+comment on function skiplane._utc_day(timestamptz) is 'UTC day of an instant, whatever TimeZone the session has.';
+
+-- The last 48 bits count up from a random start: unique with 2^47 possible starts per quarter microsecond, and
+-- in order inside one call.
+create or replace function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamptz) returns uuid[]
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_us bigint := floor(extract(epoch from p_at) * 1000000)::bigint;
+    v_start bigint := ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint & 140737488355327;
+    v_head text := lpad(to_hex(v_us / 1000), 12, '0') || '7' || lpad(to_hex((v_us % 1000) * 4096 / 1000), 3, '0')
+        || lpad(to_hex(32768 | (p_shard & 16383)), 4, '0');
+begin
+    return array(
+        select (v_head || lpad(to_hex(v_start + n), 12, '0'))::uuid from generate_series(1, p_count) n
+    );
+end
+$$;
+
+comment on function skiplane._new_ids(smallint, integer, timestamptz) is 'New task ids of one shard, in growing order.';
+
+-- Any label will do for a task without a key; one with a key must always come to the same shard.
+create or replace function skiplane._pick_shard(p_tenant_id text, p_key text) returns smallint
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_labels smallint[] := skiplane.shard_labels();
+    v_count integer := cardinality(v_labels);
+begin
+    if v_count = 1 then
+        return v_labels[1];
+    elsif p_key is null then
+        return v_labels[1 + floor(random() * v_count)::integer];
+    end if;
+    return v_labels[1 + (hashtextextended(p_tenant_id || chr(31) || p_key, 0) & 9223372036854775807) % v_count];
+end
+$$;
+
+comment on function skiplane._pick_shard(text, text) is 'Shard for a new task: by hash of tenant and idempotency key, or any.';

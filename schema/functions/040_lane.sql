@@ -1,0 +1,85 @@
+-- Lanes, and waking who waits for them.
+
+-- Never waits for another transaction: see the table's comment on duplicates.
+create or replace function skiplane._lane_for(
+    p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text
+) returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare v_lane bigint;
+begin
+    select l.lane into v_lane from skiplane.lane l
+    where l.shard = p_shard and l.queue = p_queue and l.priority = p_priority and l.tenant_id = p_tenant_id
+        and l.task_type = p_task_type and l.concurrency_key = coalesce(p_concurrency_key, '') and l.closed_at is null
+    order by l.lane limit 1;
+    if v_lane is null then
+        insert into skiplane.lane (shard, queue, priority, tenant_id, task_type, concurrency_key, created_at)
+        values (p_shard, p_queue, p_priority, p_tenant_id, p_task_type, coalesce(p_concurrency_key, ''), skiplane.clock())
+        returning lane into v_lane;
+    end if;
+    return v_lane;
+end
+$$;
+
+comment on function skiplane._lane_for(smallint, text, smallint, text, text, text) is 'The open lane of this key, made when there is none.';
+
+create or replace function skiplane.queue_channel(p_queue text) returns text
+language sql immutable strict parallel safe
+as $$ select 'skiplane_q_' || md5(p_queue) $$;
+
+comment on function skiplane.queue_channel(text) is 'Channel to LISTEN on for work in a queue; a hash, since channel names end at 63 bytes.';
+
+create or replace function skiplane.worker_channel(p_worker_id uuid) returns text
+language sql immutable strict parallel safe
+as $$ select 'skiplane_w_' || replace(p_worker_id::text, '-', '') $$;
+
+comment on function skiplane.worker_channel(uuid) is 'Channel on which a worker is told of cancellations (task id) and drain.';
+
+-- An idle worker holds a shared advisory lock per queue on its listening session: a submit sees it without
+-- reading a table, so nothing bloats, and the server drops it when the session dies. 1397442898 spells SKIP.
+create or replace function skiplane.wait_for_work(p_queues text[]) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare v_queue text;
+begin
+    foreach v_queue in array p_queues loop
+        perform pg_advisory_lock_shared(1397442898, hashtext(v_queue));
+    end loop;
+end
+$$;
+
+comment on function skiplane.wait_for_work(text[]) is
+'Called on a listening session that has nothing to do: from now on submits to these queues notify. Claim once more after it, then sleep.';
+
+create or replace function skiplane.stop_waiting(p_queues text[]) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare v_queue text;
+begin
+    foreach v_queue in array p_queues loop
+        perform pg_advisory_unlock_shared(1397442898, hashtext(v_queue));
+    end loop;
+end
+$$;
+
+comment on function skiplane.stop_waiting(text[]) is 'Ends wait_for_work on this session: it is busy and claims by itself.';
+
+-- NOTIFY takes a global lock at commit, so it is spent only on a worker that sleeps. The exclusive probe is held
+-- for microseconds; two probes at once cost at most a needless notification.
+-- skiplane.notify = off is for transactions that will be prepared (2PC), which must not notify.
+create or replace function skiplane._wake(p_queue text) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if pg_try_advisory_lock(1397442898, hashtext(p_queue)) then
+        perform pg_advisory_unlock(1397442898, hashtext(p_queue));
+        return false;
+    end if;
+    if current_setting('skiplane.notify', true) = 'off' then
+        return false;
+    end if;
+    perform pg_notify(skiplane.queue_channel(p_queue), '');
+    return true;
+end
+$$;
+
+comment on function skiplane._wake(text) is 'Notifies a queue if a worker waits for it; tells whether it did.';

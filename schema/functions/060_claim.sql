@@ -1,0 +1,103 @@
+-- Claiming: PENDING (ready) -> RUNNING (lease).
+-- A claim walks the lanes of its queues from a cursor, so that fairness needs no shared counter, and starts in each
+-- lane at the first position that can be live, so that rows which are dead but not yet vacuumed cost nothing.
+-- Locks: ready rows, skipping what is locked; nothing else is waited for.
+
+-- The lanes that have something to give, at most 64 per queue and priority, in the order in which tenants get their
+-- turn. The cursor is {"turn": {"<queue>|<priority>": [tenant, lane]}, "head": {"<lane>": [due, estimate, id]}, "at": epoch}.
+create or replace function skiplane._lanes_with_work(
+    p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint
+) returns setof skiplane.lane_head
+language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+begin
+    return query
+    select w.lane, w.queue, w.priority, w.tenant_id, h.due_at, h.estimate, h.id, w.turn
+    from (
+        select x.*, row_number() over (partition by x.queue, x.priority order by x.wrapped, x.tenant_id, x.lane) as turn
+        from unnest(p_queues) as q (queue)
+        cross join unnest('{10,5,0}'::smallint[]) as p (priority)
+        cross join lateral (
+            select coalesce(p_cursor -> 'turn' -> (q.queue || '|' || p.priority) ->> 0, '') as tenant_id,
+                coalesce((p_cursor -> 'turn' -> (q.queue || '|' || p.priority) ->> 1)::bigint, 0) as lane
+        ) c
+        cross join lateral (
+            (select l.lane, l.queue, l.priority, l.tenant_id, false as wrapped from skiplane.lane l
+            where l.shard = p_shard and l.queue = q.queue and l.priority = p.priority
+                and (l.tenant_id, l.lane) > (c.tenant_id, c.lane)
+                and (p_task_types is null or l.task_type = any (p_task_types))
+            order by l.tenant_id, l.lane limit 64)
+            union all
+            (select l.lane, l.queue, l.priority, l.tenant_id, true from skiplane.lane l
+            where l.shard = p_shard and l.queue = q.queue and l.priority = p.priority
+                and (l.tenant_id, l.lane) <= (c.tenant_id, c.lane)
+                and (p_task_types is null or l.task_type = any (p_task_types))
+            order by l.tenant_id, l.lane limit 64)
+            limit 64
+        ) x
+    ) w
+    left join lateral (
+        select m.due_at, m.estimate, m.id from skiplane.lane_mark m
+        where m.lane = w.lane and m.shard = p_shard order by m.n desc limit 1
+    ) m on true
+    -- The caller's own head is believed for half a second only: what was locked or not yet committed when it
+    -- passed is found again after that.
+    cross join lateral (
+        select v.due_at, v.estimate, v.id from (values
+            (m.due_at, m.estimate, m.id),
+            ((p_cursor -> 'head' -> w.lane::text ->> 0)::timestamptz,
+                (p_cursor -> 'head' -> w.lane::text ->> 1)::integer,
+                (p_cursor -> 'head' -> w.lane::text ->> 2)::uuid),
+            ('-infinity', 0, '00000000-0000-0000-0000-000000000000')
+        ) as v (due_at, estimate, id)
+        where v.due_at is not null order by v.due_at desc, v.estimate desc, v.id desc limit 1
+    ) s
+    cross join lateral (
+        select r.due_at, r.estimate, r.id from skiplane.ready r
+        where r.lane = w.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (s.due_at, s.estimate, s.id)
+        order by r.due_at, r.estimate, r.id limit 1
+    ) h;
+end
+$$;
+
+comment on function skiplane._lanes_with_work(text[], text[], jsonb, smallint) is
+'Lanes with live ready rows, their first position, and their turn.';
+
+-- Weighted priorities: each level earns its share of every claim and keeps what it could not use as credit, so that
+-- small claims come out right over time; what a level cannot use the others take.
+create or replace function skiplane._priority_shares(p_limit integer, p_active smallint[], p_credit jsonb)
+returns table (priority smallint, share integer, credit double precision)
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_credit double precision[] := '{}';
+    v_share integer[] := '{}';
+    v_total double precision := 0;
+    v_left integer := p_limit;
+    v_best integer;
+begin
+    for i in 1 .. cardinality(p_active) loop
+        v_total := v_total + case p_active[i] when 10 then 70 when 5 then 25 else 5 end;
+    end loop;
+    for i in 1 .. cardinality(p_active) loop
+        v_credit[i] := least(p_limit, coalesce((p_credit ->> p_active[i]::text)::double precision, 0))
+            + p_limit * case p_active[i] when 10 then 70 when 5 then 25 else 5 end / v_total;
+        v_share[i] := least(v_left, floor(greatest(v_credit[i], 0)))::integer;
+        v_left := v_left - v_share[i];
+    end loop;
+    while v_left > 0 loop
+        v_best := 1;
+        for i in 2 .. cardinality(p_active) loop
+            if v_credit[i] - v_share[i] > v_credit[v_best] - v_share[v_best] + 1e-9 then
+                v_best := i;
+            end if;
+        end loop;
+        v_share[v_best] := v_share[v_best] + 1;
+        v_left := v_left - 1;
+    end loop;
+    return query select p_active[i], v_share[i], v_credit[i] - v_share[i] from generate_subscripts(p_active, 1) i;
+end
+$$;
+
+comment on function skiplane._priority_shares(integer, smallint[], jsonb) is
+'Splits a claim over the priorities that have work: 70 / 25 / 5.';

@@ -1,0 +1,219 @@
+-- The claim itself.
+
+-- How many of each lane one tenant gives, in exact order over its lanes. Reads without locks: others may be
+-- taking the same rows, then the lock below takes the next ones of the lane.
+create or replace function skiplane._merge_lanes(
+    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
+) returns integer[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+begin
+    if cardinality(p_lanes) = 1 then
+        return array[p_limit];
+    end if;
+    return array(
+        select count(x.lane)::integer
+        from unnest(p_lanes) with ordinality as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, ord)
+        left join (
+            select u.lane from unnest(p_lanes) as u
+            cross join lateral (
+                select r.due_at, r.estimate, r.id from skiplane.ready r
+                where r.lane = u.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (u.due_at, u.estimate, u.id)
+                    and (r.expires_at is null or r.expires_at > p_now)
+                order by r.due_at, r.estimate, r.id limit p_limit
+            ) r
+            order by r.due_at, r.estimate, r.id limit p_limit
+        ) x on x.lane = l.lane
+        group by l.ord order by l.ord
+    );
+end
+$$;
+
+comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timestamptz, smallint) is
+'Share of each lane in the next p_limit tasks of a tenant.';
+
+-- An array of ctids of locked rows, not a subquery in the DELETE: the planner may re-run a subquery with LIMIT and
+-- take more than was asked for.
+create or replace function skiplane._lock_ready(
+    p_lane skiplane.lane_head, p_limit integer, p_now timestamptz, p_shard smallint
+) returns tid[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare
+    v_due timestamptz := p_lane.due_at;
+    v_estimate integer := p_lane.estimate;
+    v_id uuid := p_lane.id;
+    v_lane bigint := p_lane.lane;
+begin
+    return array(
+        select r.ctid from skiplane.ready r
+        where r.lane = v_lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (v_due, v_estimate, v_id)
+            and (r.expires_at is null or r.expires_at > p_now)
+        order by r.due_at, r.estimate, r.id limit p_limit
+        for update skip locked
+    );
+end
+$$;
+
+comment on function skiplane._lock_ready(skiplane.lane_head, integer, timestamptz, smallint) is
+'Locks the first rows of a lane that nobody else holds.';
+
+-- Takes p_limit tasks of the lanes given, which are of one priority: tenants in turn, with equal shares, then whoever
+-- has more takes what the others left. p_cursor comes back with the next turn.
+create or replace function skiplane._take_lanes(
+    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint,
+    out rows tid[], inout p_turn jsonb
+) language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenants integer;
+    v_quantum integer;
+    v_want integer;
+    v_counts integer[];
+    v_part tid[];
+    g record;
+begin
+    rows := '{}';
+    if cardinality(p_lanes) = 1 then
+        rows := skiplane._lock_ready(p_lanes[1], p_limit, p_now, p_shard);
+        return;
+    end if;
+    select count(distinct (l.queue, l.tenant_id)) into v_tenants from unnest(p_lanes) l;
+    v_quantum := greatest(1, ceil(p_limit::numeric / v_tenants))::integer;
+    for v_round in 1 .. 2 loop
+        for g in
+            select l.queue, l.tenant_id, l.priority, max(l.lane) as last, min(l.turn) as turn, array_agg(l order by l.turn) as lanes
+            from unnest(p_lanes) l group by 1, 2, 3 order by turn
+        loop
+            exit when cardinality(rows) >= p_limit;
+            -- The second look sees the rows that this transaction has locked: it asks for both together.
+            v_want := case v_round when 1 then least(v_quantum, p_limit - cardinality(rows))
+                else v_quantum + p_limit - cardinality(rows) end;
+            v_counts := skiplane._merge_lanes(g.lanes, v_want, p_now, p_shard);
+            for i in 1 .. cardinality(g.lanes) loop
+                if v_counts[i] > 0 then
+                    v_part := skiplane._lock_ready(g.lanes[i], v_counts[i], p_now, p_shard);
+                    if v_round = 2 then
+                        v_part := array(select x from unnest(v_part) x where x <> all (rows) limit p_limit - cardinality(rows));
+                    end if;
+                    rows := rows || v_part;
+                end if;
+            end loop;
+            if v_round = 1 then
+                p_turn := coalesce(p_turn, '{}')
+                    || jsonb_build_object(g.queue || '|' || g.priority, jsonb_build_array(g.tenant_id, g.last));
+            end if;
+        end loop;
+        exit when cardinality(rows) >= p_limit or v_tenants = 1;
+    end loop;
+end
+$$;
+
+comment on function skiplane._take_lanes(skiplane.lane_head[], integer, timestamptz, smallint, jsonb) is
+'Locks the next tasks of one priority, tenants in turn.';
+
+create or replace function skiplane.claim_tasks(
+    p_worker_id uuid, p_queues text[], p_limit integer default 1, p_task_types text[] default null,
+    p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
+    out lease_id bigint, out tasks text, out cursor jsonb
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare
+    v_now timestamptz := skiplane.clock();
+    v_lanes skiplane.lane_head[];
+    v_rows tid[] := '{}';
+    v_turn jsonb;
+    v_credit jsonb := '{}';
+    v_active smallint[];
+    s record;
+    p record;
+begin
+    perform skiplane._check_number('limit', p_limit, 1, 10000);
+    perform skiplane._check_number('lease_seconds', p_lease_seconds, 0.1, 86400);
+    if coalesce(extract(epoch from v_now) - (p_cursor ->> 'at')::double precision, 1) >= 0.5 then
+        p_cursor := coalesce(p_cursor, '{}') - 'head' || jsonb_build_object('at', extract(epoch from v_now));
+    end if;
+    v_turn := p_cursor -> 'turn';
+    v_lanes := array(select l from skiplane._lanes_with_work(p_queues, p_task_types, p_cursor, p_shard) l);
+    if v_lanes <> '{}' then
+        select array_agg(distinct l.priority order by l.priority desc) into v_active from unnest(v_lanes) l;
+        -- Twice: what a priority could not use after all (others were quicker) goes to the rest.
+        for v_round in 1 .. 2 loop
+            for s in select * from skiplane._priority_shares(p_limit - cardinality(v_rows), v_active, p_cursor -> 'credit') loop
+                continue when s.share = 0;
+                p := skiplane._take_lanes(array(select l from unnest(v_lanes) l where l.priority = s.priority order by l.turn),
+                    s.share, v_now, p_shard, v_turn);
+                v_rows := v_rows || p.rows;
+                v_turn := p.p_turn;
+                v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
+                if cardinality(p.rows) < s.share then
+                    v_active := array_remove(v_active, s.priority);
+                end if;
+            end loop;
+            exit when v_round = 2 or cardinality(v_rows) >= p_limit or v_active = '{}';
+        end loop;
+        p_cursor := p_cursor || jsonb_build_object('turn', coalesce(v_turn, '{}'), 'credit', v_credit, 'head', (
+            select jsonb_object_agg(l.lane, jsonb_build_array(l.due_at, l.estimate, l.id)) from unnest(v_lanes) l));
+    end if;
+    if v_rows <> '{}' then
+        select l.lease_id, l.tasks into lease_id, tasks
+        from skiplane._lease_rows(v_rows, p_worker_id, p_lease_seconds, v_now, p_shard) l;
+    end if;
+    cursor := p_cursor;
+end
+$$;
+
+comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double precision, jsonb, smallint) is
+'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array; lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
+
+-- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
+-- kills its worker never comes to a later place.
+create or replace function skiplane._lease_rows(
+    p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz, p_shard smallint,
+    out lease_id bigint, out tasks text
+) language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare
+    v_ids uuid[];
+    v_days date[];
+    v_attempts smallint[];
+    v_fences integer[];
+    v_kill double precision;
+begin
+    with gone as (
+        delete from skiplane.ready r where r.ctid = any (p_rows) and r.shard = p_shard
+        returning r.id, r.day, r.attempt + 1 as attempt, r.fence + 1 as fence, r.lane, r.due_at, r.estimate
+    )
+    select array_agg(g.id), array_agg(g.day), array_agg(g.attempt), array_agg(g.fence)
+    into v_ids, v_days, v_attempts, v_fences
+    from (
+        select g.* from gone g left join skiplane.lane l on l.lane = g.lane and l.shard = p_shard
+        order by l.priority desc, g.due_at, g.estimate, g.id
+    ) g;
+    if v_ids is null then
+        return;
+    end if;
+    lease_id := nextval('skiplane.lease_number');
+    select '[' || string_agg(
+        '{"task_id":"' || t.id || '","task_type":' || to_json(t.task_type) || ',"attempt":' || u.attempt
+        || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload
+        || case when t.timeout_s is null then '' else ',"timeout_seconds":' || t.timeout_s end
+        || case when t.tenant_id = 'default' then '' else ',"tenant_id":' || to_json(t.tenant_id) end
+        || case when t.metadata is null then '' else ',"metadata":' || t.metadata end
+        || case when t.max_retries is null then '' else ',"max_retries":' || t.max_retries end
+        || case when t.workflow_id is null then '' else ',"workflow_id":"' || t.workflow_id || '"' end
+        || case when u.fence = 1 then '' else coalesce(',"checkpoint":' || (
+            select c.checkpoint from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
+        || '}', ',' order by u.ord) || ']', min(t.timeout_s)
+    into tasks, v_kill
+    from skiplane.task t
+    join unnest(v_ids, v_attempts, v_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
+    where t.id = any (v_ids) and t.shard = p_shard and t.day = any (v_days);
+    insert into skiplane.lease (
+        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started)
+    values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,
+        p_now + make_interval(secs => v_kill + 10), v_ids, v_days, v_attempts, v_fences,
+        array_fill(null::timestamptz, array[cardinality(v_ids)]));
+end
+$$;
+
+comment on function skiplane._lease_rows(tid[], uuid, double precision, timestamptz, smallint) is
+'Turns locked ready rows into a lease and their document.';

@@ -1,0 +1,125 @@
+-- The watchdog: leases that ran out, time-outs that their worker did not enforce, tasks that expired.
+-- Bounded batches, SKIP LOCKED, leases in the order in which they end.
+
+create or replace function skiplane.sweep_leases(
+    p_limit integer default 20, p_after timestamptz default null, p_shard smallint default 0,
+    out returned integer, out dead integer, out after timestamptz
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare
+    v_now timestamptz := skiplane.clock();
+    l skiplane.lease;
+begin
+    returned := 0;
+    dead := 0;
+    for l in
+        select * from skiplane.lease x
+        where x.shard = p_shard and x.until < v_now and x.until >= coalesce(p_after, '-infinity')
+        order by x.until limit p_limit for update skip locked
+    loop
+        perform skiplane._end_lease(l, '{"kind": "lost", "error_type": "WorkerLost", "error_message": "worker lost: its lease ran out"}');
+        returned := returned + cardinality(l.ids);
+    end loop;
+    for l in
+        select * from skiplane.lease x
+        where x.shard = p_shard and x.kill_at < v_now order by x.kill_at limit p_limit for update skip locked
+    loop
+        returned := returned + skiplane._end_overdue(l, v_now);
+    end loop;
+    -- A lease that commits late may end before this, but not for longer than a claim can take: the full look that
+    -- callers make now and then (p_after NULL) finds it.
+    after := coalesce((
+        select x.until from skiplane.lease x where x.shard = p_shard and x.until >= coalesce(p_after, '-infinity')
+        order by x.until limit 1), v_now) - interval '5 seconds';
+end
+$$;
+
+comment on function skiplane.sweep_leases(integer, timestamptz, smallint) is
+'Takes tasks away from workers whose lease ran out (the attempt counts) or that let a time-out pass. p_after: pass back what came, NULL now and then for a full look.';
+
+-- Only the tasks that are past their own time-out go; the others stay with their worker.
+create or replace function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamptz) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare
+    v_late uuid[];
+    g record;
+    v_kill timestamptz;
+begin
+    -- Before the first heartbeat the claim stands for the start.
+    select array_agg(t.id) into v_late
+    from skiplane.task t
+    join unnest(p_lease.ids, p_lease.started) as u (id, started) on u.id = t.id
+    where t.id = any (p_lease.ids) and t.shard = p_lease.shard and t.day = any (p_lease.days)
+        and coalesce(u.started, p_lease.claimed_at) + make_interval(secs => t.timeout_s + 10) < p_now
+        and (u.started is not null or array_remove(p_lease.started, null) = '{}');
+    if v_late is null then
+        v_kill := skiplane._earliest_kill(p_lease);
+        update skiplane.lease x set kill_at = greatest(v_kill, p_now + interval '1 second')
+        where x.lease_id = p_lease.lease_id and x.shard = p_lease.shard;
+        return 0;
+    end if;
+    g := skiplane._leave_lease(p_lease.worker_id, p_lease.lease_id, v_late, p_lease.shard);
+    perform skiplane._fail_task(u.id, p_lease.shard, u.day, u.attempt, u.fence, p_lease.worker_id,
+        coalesce(u.started, p_lease.claimed_at),
+        '{"kind": "timeout", "error_type": "TimeoutError", "error_message": "ran longer than timeout_seconds; stopped by the watchdog"}')
+    from unnest(g.ids, g.days, g.attempts, g.fences, g.started) as u (id, day, attempt, fence, started);
+    perform pg_notify(skiplane.worker_channel(p_lease.worker_id), i::text) from unnest(v_late) i;
+    return cardinality(v_late);
+end
+$$;
+
+comment on function skiplane._end_overdue(skiplane.lease, timestamptz) is 'Fails the tasks of a lease that are past their time-out and grace.';
+
+create or replace function skiplane.expire_tasks(p_limit integer default 1000, p_shard smallint default 0) returns integer
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare
+    v_now timestamptz := skiplane.clock();
+    v_ids uuid[];
+    r skiplane.ready;
+    v_count integer := 0;
+begin
+    v_ids := array(
+        select x.id from skiplane.ready x
+        where x.expires_at is not null and x.expires_at <= v_now and x.shard = p_shard
+        order by x.expires_at limit p_limit for update skip locked);
+    if v_ids = '{}' then
+        return 0;
+    end if;
+    for r in delete from skiplane.ready x where x.id = any (v_ids) and x.shard = p_shard returning * loop
+        perform skiplane._end_task(r.id, p_shard, r.day, 'FAILED', r.attempt, r.fence, null, null, 'Expired',
+            'not started before ' || skiplane._utc_text(r.expires_at));
+        v_count := v_count + 1;
+    end loop;
+    return v_count;
+end
+$$;
+
+comment on function skiplane.expire_tasks(integer, smallint) is 'Ends PENDING tasks whose expires_at has passed as FAILED.';
+
+-- Catches what a submit could not see: a worker that went idle between its look and its commit.
+create or replace function skiplane.wake_workers(p_shard smallint default 0) returns integer
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $$
+declare
+    v_queue text := '';
+    v_count integer := 0;
+begin
+    loop
+        -- From queue to queue by the index, however many lanes each has.
+        select l.queue into v_queue from skiplane.lane l
+        where l.shard = p_shard and l.queue > v_queue order by l.queue limit 1;
+        exit when v_queue is null;
+        continue when pg_try_advisory_lock(1397442898, hashtext(v_queue))
+            and pg_advisory_unlock(1397442898, hashtext(v_queue));
+        if exists (select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard)) then
+            perform pg_notify(skiplane.queue_channel(v_queue), '');
+            v_count := v_count + 1;
+        end if;
+    end loop;
+    return v_count;
+end
+$$;
+
+comment on function skiplane.wake_workers(smallint) is 'Notifies queues that have both idle workers and ready tasks; answers how many.';
