@@ -4,7 +4,8 @@
 -- taking the same rows, then the lock below takes the next ones of the lane.
 create or replace function skiplane._merge_lanes(
     p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
-) returns integer[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns integer[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     if cardinality(p_lanes) = 1 then
@@ -35,7 +36,8 @@ comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timesta
 -- take more than was asked for.
 create or replace function skiplane._lock_ready(
     p_lane skiplane.lane_head, p_limit integer, p_now timestamptz, p_shard smallint
-) returns tid[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns tid[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_due timestamptz := p_lane.due_at;
@@ -139,14 +141,19 @@ begin
         for v_round in 1 .. 2 loop
             for s in select * from skiplane._priority_shares(p_limit - cardinality(v_rows), v_active, p_cursor -> 'credit') loop
                 continue when s.share = 0;
+                -- The second look sees the rows that this transaction has locked: it asks for both together.
                 p := skiplane._take_lanes(array(select l from unnest(v_lanes) l where l.priority = s.priority order by l.turn),
-                    s.share, v_now, p_shard, v_turn);
+                    s.share + case v_round when 1 then 0 else cardinality(v_rows) end, v_now, p_shard, v_turn);
+                if v_round = 1 then
+                    v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
+                    if cardinality(p.rows) < s.share then
+                        v_active := array_remove(v_active, s.priority);
+                    end if;
+                else
+                    p.rows := array(select x from unnest(p.rows) x where x <> all (v_rows) limit s.share);
+                end if;
                 v_rows := v_rows || p.rows;
                 v_turn := p.p_turn;
-                v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
-                if cardinality(p.rows) < s.share then
-                    v_active := array_remove(v_active, s.priority);
-                end if;
             end loop;
             exit when v_round = 2 or cardinality(v_rows) >= p_limit or v_active = '{}';
         end loop;
@@ -169,7 +176,7 @@ comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double p
 create or replace function skiplane._lease_rows(
     p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz, p_shard smallint,
     out lease_id bigint, out tasks text
-) language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids uuid[];
@@ -194,14 +201,14 @@ begin
     lease_id := nextval('skiplane.lease_number');
     select '[' || string_agg(
         '{"task_id":"' || t.id || '","task_type":' || to_json(t.task_type) || ',"attempt":' || u.attempt
-        || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload
+        || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload::text
         || case when t.timeout_s is null then '' else ',"timeout_seconds":' || t.timeout_s end
         || case when t.tenant_id = 'default' then '' else ',"tenant_id":' || to_json(t.tenant_id) end
-        || case when t.metadata is null then '' else ',"metadata":' || t.metadata end
+        || case when t.metadata is null then '' else ',"metadata":' || t.metadata::text end
         || case when t.max_retries is null then '' else ',"max_retries":' || t.max_retries end
         || case when t.workflow_id is null then '' else ',"workflow_id":"' || t.workflow_id || '"' end
         || case when u.fence = 1 then '' else coalesce(',"checkpoint":' || (
-            select c.checkpoint from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
+            select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
         || '}', ',' order by u.ord) || ']', min(t.timeout_s)
     into tasks, v_kill
     from skiplane.task t

@@ -74,7 +74,7 @@ comment on function skiplane._put_ready(skiplane.task, timestamptz, smallint, in
 create or replace function skiplane._fail_task(
     p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid,
     p_started timestamptz, p_failure jsonb
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz;

@@ -2,7 +2,7 @@
 
 -- Everything but attempts and actions. One statement, so that a task which moves is seen in one place.
 create or replace function skiplane._task_document(p_task_id uuid) returns jsonb
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -108,14 +108,14 @@ comment on function skiplane.get_task(uuid) is
 
 create or replace function skiplane.get_results(p_task_ids uuid[])
 returns table (task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     -- Ended tasks of the day of their id in one look; the others one by one.
     return query
     select x.id, coalesce(o.status::text, d.document ->> 'status'),
         coalesce(o.status::text, d.document ->> 'status') in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'DEAD'),
-        coalesce(o.result::jsonb, d.document -> 'result'), coalesce(o.error_type, d.document ->> 'error_type'),
+        coalesce(o.result::jsonb, nullif(d.document -> 'result', 'null')), coalesce(o.error_type, d.document ->> 'error_type'),
         coalesce(o.error_message, d.document ->> 'error_message')
     from unnest(p_task_ids) as x (id)
     left join skiplane.outcome o

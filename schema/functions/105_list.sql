@@ -33,7 +33,7 @@ $$;
 comment on function skiplane._ids_in_state(text, uuid, uuid, integer) is 'The newest ids in one state, between two ids.';
 
 create or replace function skiplane._id_floor(p_at timestamptz) returns uuid
-language sql immutable parallel safe set search_path = pg_catalog, pg_temp
+language sql immutable strict parallel safe set search_path = pg_catalog, pg_temp
 as $$
     select (lpad(to_hex(greatest(0, floor(extract(epoch from p_at) * 1000))::bigint), 12, '0') || '00000000000000000000')::uuid
 $$;

@@ -33,7 +33,8 @@ comment on function skiplane.promote_tasks(integer, timestamptz, smallint) is
 'Makes due tasks PENDING, earliest first, and wakes idle workers. Answers how many, in how many seconds the next is due (NULL: none within a minute), and the time to pass as p_after with the next call (NULL looks everywhere).';
 
 create or replace function skiplane._take_due(p_after timestamptz, p_now timestamptz, p_limit integer, p_shard smallint)
-returns skiplane.timer[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+returns skiplane.timer[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids uuid[];

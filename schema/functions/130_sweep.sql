@@ -4,7 +4,8 @@
 create or replace function skiplane.sweep_leases(
     p_limit integer default 20, p_after timestamptz default null, p_shard smallint default 0,
     out returned integer, out dead integer, out after timestamptz
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -72,7 +73,8 @@ $$;
 comment on function skiplane._end_overdue(skiplane.lease, timestamptz) is 'Fails the tasks of a lease that are past their time-out and grace.';
 
 create or replace function skiplane.expire_tasks(p_limit integer default 1000, p_shard smallint default 0) returns integer
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();

@@ -65,7 +65,8 @@ comment on function skiplane.refresh_lanes(jsonb, smallint) is
 
 -- Rows that became visible below their lane's mark get the present as their due time.
 create or replace function skiplane._rescue_late(p_since timestamptz, p_now timestamptz, p_shard smallint) returns integer
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     m record;
@@ -99,7 +100,8 @@ comment on function skiplane._rescue_late(timestamptz, timestamptz, smallint) is
 
 -- A slice of the lanes per call, so that a tick costs the same with any number of them.
 create or replace function skiplane._move_marks(p_lane bigint, p_settled timestamptz, p_now timestamptz, p_shard smallint)
-returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     c record;
