@@ -15,7 +15,7 @@ from .schema.callers import nested, nested_async, run, run_async
 from .schema.encode import encode_json
 from .schema.options import SubmitOptions, read_options
 from .schema.pools import AsyncPool, SyncPool
-from .schema.producer import chunks, submit_batch, submit_task, submit_tasks
+from .schema.producer import batches, submit_task, submit_tasks
 from .schema.records import Submitted
 
 if TYPE_CHECKING:
@@ -89,28 +89,43 @@ class Submitting:
         task_type: str,
         payloads: Iterable[Any],
         *,
+        idempotency_keys: Sequence[str | None] | None = None,
         connection: Any = None,
         **options: Unpack[SubmitOptions],
     ) -> list[UUID]:
         """Submit many tasks of one type with the same options: all or none.
 
+        Args:
+            task_type: Their type.
+            payloads: A JSON value for each, taken in chunks.
+            idempotency_keys: A key, or None, for each.
+            connection: Submit inside the transaction that is open there.
+            options: See SubmitOptions.
+
         Returns:
             Their ids, in order.
+
+        Raises:
+            InvalidInput: An option or a payload is refused; nothing is stored.
+            IdempotencyConflict: A key was used with another body.
         """
         documents = (encode_json(value, f"payloads[{i}]") for i, value in enumerate(payloads))
-        return await self.send_batches(task_type, documents, read_options(options), connection)
+        calls = batches(task_type, documents, read_options(options), idempotency_keys)
+        return await self.send_batches(calls, connection)
 
     def submit_many_sync(
         self,
         task_type: str,
         payloads: Iterable[Any],
         *,
+        idempotency_keys: Sequence[str | None] | None = None,
         connection: Any = None,
         **options: Unpack[SubmitOptions],
     ) -> list[UUID]:
         """Do what ``submit_many`` does, without an event loop."""
         documents = (encode_json(value, f"payloads[{i}]") for i, value in enumerate(payloads))
-        return self.send_batches_sync(task_type, documents, read_options(options), connection)
+        calls = batches(task_type, documents, read_options(options), idempotency_keys)
+        return self.send_batches_sync(calls, connection)
 
     async def submit_tasks(
         self, tasks: Sequence[Mapping[str, Any]], *, connection: Any = None
@@ -130,25 +145,20 @@ class Submitting:
         return self.run_sync(submit_tasks(tasks), connection)
 
     async def send_batches(
-        self,
-        task_type: str,
-        documents: Iterable[bytes],
-        options: Mapping[str, Any],
-        connection: Any = None,
+        self, calls: Iterable[Call[list[UUID]]], connection: Any = None
     ) -> list[UUID]:
-        """Submit JSON documents in chunks, in one transaction."""
+        """Run what producer.batches gave, in one transaction."""
         if connection is None:
             async with self.pool().connection() as own:
-                return await self.send_batches(task_type, documents, options, own)
+                return await self.send_batches(calls, own)
         ids: list[UUID] = []
         sent: asyncio.Task[list[UUID]] | None = None
         async with nested_async(connection):
             try:
-                for chunk in chunks(documents):
+                for call in calls:
                     if sent is not None:
                         ids += await sent
                     # Under way while the next chunk is being encoded.
-                    call = submit_batch(task_type, chunk, options)
                     sent = asyncio.create_task(run_async(connection, call))
                     await asyncio.sleep(0)
             except BaseException:
@@ -159,20 +169,15 @@ class Submitting:
             return ids + await sent if sent is not None else ids
 
     def send_batches_sync(
-        self,
-        task_type: str,
-        documents: Iterable[bytes],
-        options: Mapping[str, Any],
-        connection: Any = None,
+        self, calls: Iterable[Call[list[UUID]]], connection: Any = None
     ) -> list[UUID]:
         """Do what ``send_batches`` does, without an event loop."""
         if connection is None:
             with self.pool_sync().connection() as own:
-                return self.send_batches_sync(task_type, documents, options, own)
+                return self.send_batches_sync(calls, own)
         ids: list[UUID] = []
         with nested(connection):
-            for chunk in chunks(documents):
-                call = submit_batch(task_type, chunk, options)
+            for call in calls:
                 ids += run(connection, call)
         return ids
 

@@ -5,7 +5,7 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from .schema.call import Call
 from .schema.encode import encode_json, shown
 from .schema.errors import InvalidInput
 from .schema.options import SubmitOptions, read_options
-from .schema.producer import submit_task
+from .schema.producer import batches, submit_task
 from .schema.records import Submitted
 from .worker.arguments import InvalidPayload
 from .worker.registry import TaskDefinition
@@ -56,6 +56,12 @@ class Task(Generic[P, R]):
     def __reduce__(self) -> str:
         # By its name, as the function would be: it holds an app with connections.
         return self.definition.function.__qualname__
+
+    def __copy__(self) -> "Task[P, R]":
+        # copy.copy would go by __reduce__ and give the task itself.
+        other: Task[P, R] = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, context first when it takes one."""
@@ -109,12 +115,19 @@ class Task(Generic[P, R]):
         where = self._connection if connection is None else connection
         return self._handle(self.app.run_sync(self._call(args, kwargs), where), where)
 
-    async def submit_many(self, items: Iterable[Any], *, connection: Any = None) -> list[UUID]:
+    async def submit_many(
+        self,
+        items: Iterable[Any],
+        *,
+        idempotency_keys: Sequence[str | None] | None = None,
+        connection: Any = None,
+    ) -> list[UUID]:
         """Submit many tasks with the same options: all or none.
 
         Args:
             items: For each task a dict of its keyword arguments, or the one
                 positional argument of a function that takes one.
+            idempotency_keys: A key, or None, for each.
             connection: Submit inside the transaction that is open there.
 
         Returns:
@@ -124,12 +137,18 @@ class Task(Generic[P, R]):
             InvalidInput: An argument of one of them is refused; nothing is stored.
         """
         where = self._connection if connection is None else connection
-        return await self.app.send_batches(self.name, self._documents(items), self._options, where)
+        return await self.app.send_batches(self._batches(items, idempotency_keys), where)
 
-    def submit_many_sync(self, items: Iterable[Any], *, connection: Any = None) -> list[UUID]:
+    def submit_many_sync(
+        self,
+        items: Iterable[Any],
+        *,
+        idempotency_keys: Sequence[str | None] | None = None,
+        connection: Any = None,
+    ) -> list[UUID]:
         """Do what ``submit_many`` does, without an event loop."""
         where = self._connection if connection is None else connection
-        return self.app.send_batches_sync(self.name, self._documents(items), self._options, where)
+        return self.app.send_batches_sync(self._batches(items, idempotency_keys), where)
 
     def payload(self, *args: P.args, **kwargs: P.kwargs) -> bytes:
         """Give the checked JSON that a submission with these arguments would send."""
@@ -150,6 +169,11 @@ class Task(Generic[P, R]):
         except InvalidPayload as error:
             raise self._misfit(error, values) from error
         return document
+
+    def _batches(
+        self, items: Iterable[Any], keys: Sequence[str | None] | None
+    ) -> Iterator[Call[list[UUID]]]:
+        return batches(self.name, self._documents(items), self._options, keys)
 
     def _documents(self, items: Iterable[Any]) -> Iterator[bytes]:
         for index, item in enumerate(items):

@@ -59,7 +59,7 @@ def submit_batch(
     task_type: str,
     payloads: JsonTexts,
     options: Mapping[str, Any],
-    keys: Sequence[str] | None = None,
+    keys: Sequence[str | None] | None = None,
 ) -> Call[list[UUID]]:
     """Submit many tasks of one type with the same options; the ids come in order."""
     return call(
@@ -74,6 +74,43 @@ def submit_batch(
         },
         repeatable=keys is not None,
     )
+
+
+def batches(
+    task_type: str,
+    payloads: Iterable[bytes],
+    options: Mapping[str, Any],
+    keys: Sequence[str | None] | None = None,
+) -> Iterator[Call[list[UUID]]]:
+    """Give the calls that submit all payloads; to be run in one transaction.
+
+    Raises:
+        InvalidInput: There is one key for all, or not one for each.
+    """
+    if "idempotency_key" in options:
+        raise InvalidInput(
+            "idempotency_key is one key, and these are many tasks.",
+            "idempotency_key",
+            options["idempotency_key"],
+            "Give idempotency_keys, one for each task.",
+        )
+    texts = None if keys is None else [_key(index, key) for index, key in enumerate(keys)]
+    start = 0
+    for chunk in chunks(payloads):
+        part = None if texts is None else texts[start : start + len(chunk)]
+        yield submit_batch(task_type, chunk, options, part)
+        start += len(chunk)
+    if texts is not None and len(texts) != start:
+        raise InvalidInput(
+            "There are not as many idempotency_keys as tasks.",
+            "idempotency_keys",
+            f"{len(texts)} for {start}",
+            "Give a key, or None, for each task.",
+        )
+
+
+def _key(index: int, key: str | None) -> str | None:
+    return None if key is None else check_text(f"idempotency_keys[{index}]", key)
 
 
 def chunks(payloads: Iterable[bytes]) -> Iterator[JsonTexts]:

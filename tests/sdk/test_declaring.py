@@ -74,6 +74,15 @@ def test_a_task_is_pickled_by_its_name() -> None:
     assert pickle.loads(pickle.dumps(send_email)) is send_email
 
 
+def test_options_leave_the_task_as_it_was() -> None:
+    before = dict(send_email._options)
+    other = send_email.options(delay=60, queue="other")
+    assert other._options == {**before, "queue": "other", "delay_seconds": 60.0}
+    without = other.options(timeout=None)
+    assert without._options == {"queue": "other", "max_retries": 3, "delay_seconds": 60.0}
+    assert send_email._options == before
+
+
 def test_arguments_become_an_object_by_name() -> None:
     assert send_email.payload("a@example.com") == b'{"to":"a@example.com"}'
     assert report.payload("monday", pages=2) == b'{"day":"monday","pages":2}'

@@ -240,6 +240,30 @@ async def test_many_are_all_or_none(
     assert len(await number.submit_many(items[:10])) == 10  # the connection is still good
 
 
+async def test_many_with_a_key_each(app: Skiplane, conn: Connection) -> None:
+    keys = ["a", None, "b"]
+    first = await app.submit_many("number", range(3), idempotency_keys=keys)
+    again = await app.submit_many("number", range(3), idempotency_keys=keys)
+    assert [first[0], first[2]] == [again[0], again[2]]
+    assert first[1] != again[1]
+    assert count(conn) == 4
+    with pytest.raises(IdempotencyConflict):
+        await app.submit_many("number", [7], idempotency_keys=["a"])
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b", "c"], ["a", "a\x00"]])
+async def test_many_need_as_many_keys(app: Skiplane, conn: Connection, keys: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="idempotency_keys"):
+        await app.submit_many("number", range(2), idempotency_keys=keys)
+    assert count(conn) == 0
+
+
+async def test_one_key_cannot_stand_for_many(app: Skiplane, conn: Connection) -> None:
+    with pytest.raises(InvalidInput, match="one for each"):
+        await app.submit_many("number", range(2), idempotency_key="a")
+    assert count(conn) == 0
+
+
 async def test_none_at_all_are_no_error(app: Skiplane, conn: Connection) -> None:
     assert await app.submit_many("number", []) == []
     assert app.submit_many_sync("number", []) == []

@@ -1,0 +1,80 @@
+"""The examples in the documentation run, in the order in which they stand."""
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from skiplane.testing import drain
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
+
+
+async def run_blocks(page: str) -> dict[str, Any]:
+    # A module of its own, since annotations and pickling look there.
+    module = ModuleType(f"docs_{Path(page).stem}")
+    sys.modules[module.__name__] = module
+    names = vars(module)
+    for number, block in enumerate(blocks(page)):
+        code = compile(
+            block, f"{page}, block {number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        )
+        result = eval(code, names)
+        if inspect.isawaitable(result):
+            await result
+    return names
+
+
+@pytest_asyncio.fixture
+async def names(
+    request: pytest.FixtureRequest, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[dict[str, Any]]:
+    monkeypatch.setenv("SKIPLANE_DSN", dsn)
+    made = await run_blocks(request.param)
+    yield made
+    await made["app"].close()
+    made["app"].close_sync()
+
+
+@pytest.mark.parametrize("names", ["python.md"], indirect=True)
+async def test_the_python_guide_runs(names: dict[str, Any]) -> None:
+    assert len(names["ids"]) == 2
+    assert names["ran"]
+    waiting = names["somebody_waits"]
+    names["handle"] = await names["send_email"].submit("ann@example.com")
+    await drain(names["app"])
+    assert await waiting() == "welcome to ann@example.com"
+
+
+@pytest.mark.parametrize("names", ["transactions.md"], indirect=True)
+async def test_the_guide_to_transactions_runs(names: dict[str, Any], dsn: str) -> None:
+    tasks = await names["app"].list(task_type="send_invoice")
+    assert sorted(task.payload["order_id"] for task in tasks) == [1, 2, 3]
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await connection.execute("create table account (name text, balance numeric)")
+        await connection.execute("insert into account values ('ann', 10)")
+        handle = await names["pay"].submit("ann", 3)
+        await drain(names["app"])
+        assert await handle.result(timeout=10) is None
+        cursor = await connection.execute("select balance from account")
+        assert await cursor.fetchone() == (7,)
+
+
+def test_every_public_name_is_in_the_guides() -> None:
+    import skiplane
+
+    text = (DOCS / "python.md").read_text() + (DOCS / "transactions.md").read_text()
+    words = set(re.findall(r"\w+", text))
+    assert set(skiplane.__all__) - words == {"SkiplaneError", "__version__"} - words
