@@ -35,6 +35,9 @@ declare
     v_head text := lpad(to_hex(v_us / 1000), 12, '0') || '7' || lpad(to_hex((v_us % 1000) * 4096 / 1000), 3, '0')
         || lpad(to_hex(32768 | (p_shard & 16383)), 4, '0');
 begin
+    if p_count = 1 then
+        return array[(v_head || lpad(to_hex(v_start), 12, '0'))::uuid];
+    end if;
     return array(
         select (v_head || lpad(to_hex(v_start + n), 12, '0'))::uuid from generate_series(1, p_count) n
     );

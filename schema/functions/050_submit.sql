@@ -57,6 +57,14 @@ begin
         from unnest(p_ids, p_keys, p_payloads) as u (id, key, payload);
         return;
     end if;
+    if cardinality(p_ids) = 1 then
+        t.id := p_ids[1];
+        t.payload := p_payloads[1];
+        t.idempotency_key := p_keys[1];
+        insert into skiplane.task select t.*;
+        perform skiplane._put_ready(t, t.created_at, 0::smallint, 0);
+        return;
+    end if;
     v_lane := skiplane._lane_for(t.shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key);
     insert into skiplane.task (
         id, shard, day, task_type, queue, priority, tenant_id, concurrency_key, estimate, payload, max_retries,
@@ -123,19 +131,18 @@ as $$ select coalesce((select (value #>> '{}')::date from skiplane.setting where
 
 comment on function skiplane._timer_horizon() is 'First UTC day that has no timer partition yet.';
 
--- Checks everything that tasks of one call have in common, and makes their template.
-create or replace function skiplane._task_template(
-    p_task_type text, p_queue text, p_priority text, p_scheduled_at timestamptz, p_delay_seconds double precision,
-    p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision,
+create or replace function skiplane._check_options(
+    p_task_type text, p_queue text, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision,
     p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision,
-    p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamptz,
-    p_callback_url text, p_metadata jsonb, p_now timestamptz
-) returns skiplane.task language plpgsql volatile set search_path = pg_catalog, pg_temp
+    p_estimated_duration_seconds double precision, p_concurrency_key text, p_callback_url text
+) returns void language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
-declare t skiplane.task;
 begin
     perform skiplane._check_name('task_type', p_task_type);
     perform skiplane._check_name('queue', p_queue);
+    if p_max_retries is null then
+        perform skiplane._refuse('SK001', 'max_retries', null, 'max_retries is missing', 'leave it out for the default, 3');
+    end if;
     perform skiplane._check_number('max_retries', p_max_retries, 0, 10000);
     perform skiplane._check_choice('retry_backoff', p_retry_backoff, '{exponential,linear,fixed}');
     perform skiplane._check_choice('retry_jitter', p_retry_jitter, '{full,equal,decorrelated,none}');
@@ -149,6 +156,33 @@ begin
     if p_callback_url is not null and (p_callback_url !~ '^https?://[^\s]+$' or octet_length(p_callback_url) > 2000) then
         perform skiplane._refuse('SK001', 'callback_url', p_callback_url, 'callback_url is not a web address',
             'give an http or https URL of at most 2000 bytes');
+    end if;
+end
+$$;
+
+comment on function skiplane._check_options(
+    text, text, integer, text, double precision, double precision, text, double precision, double precision, text, text
+) is 'Refuses options of a submission that are out of their range, one by one.';
+
+-- Checks everything that tasks of one call have in common, and makes their template.
+create or replace function skiplane._task_template(
+    p_task_type text, p_queue text, p_priority text, p_scheduled_at timestamptz, p_delay_seconds double precision,
+    p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision,
+    p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision,
+    p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamptz,
+    p_callback_url text, p_metadata jsonb, p_now timestamptz
+) returns skiplane.task language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare t skiplane.task;
+begin
+    -- One look tells that all is well; only then what is not is told in detail.
+    if (p_max_retries between 0 and 10000 and p_retry_backoff = 'exponential' and p_retry_jitter = 'equal'
+        and p_retry_delay_seconds between 0 and 3600 and p_retry_max_delay_seconds between 0 and 3600
+        and p_timeout_seconds is null and p_estimated_duration_seconds is null and p_concurrency_key is null
+        and p_callback_url is null and p_task_type ~ '^[\w.:-]{1,99}$' and p_queue ~ '^[\w.:-]{1,99}$') is not true then
+        perform skiplane._check_options(p_task_type, p_queue, p_max_retries, p_retry_backoff, p_retry_delay_seconds,
+            p_retry_max_delay_seconds, p_retry_jitter, p_timeout_seconds, p_estimated_duration_seconds,
+            p_concurrency_key, p_callback_url);
     end if;
     perform skiplane._check_metadata(p_metadata);
     t.task_type := p_task_type;

@@ -171,6 +171,46 @@ $$;
 comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double precision, jsonb, smallint) is
 'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array; lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
 
+-- Day by day: a partition is only left out of a plan by an equation with its key, not by an array of days.
+create or replace function skiplane._claim_document(
+    p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
+    out tasks text, out least_timeout double precision
+) language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_day date;
+    v_places bigint[] := '{}';
+    v_parts text[] := '{}';
+    v_some record;
+begin
+    for v_day in select distinct d from unnest(p_days) d loop
+        select array_agg(u.ord) as places, min(t.timeout_s) as timeout_s, array_agg(
+            '{"task_id":"' || t.id || '","task_type":' || to_json(t.task_type) || ',"attempt":' || u.attempt
+            || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload::text
+            || case when t.timeout_s is null then '' else ',"timeout_seconds":' || t.timeout_s end
+            || case when t.tenant_id = 'default' then '' else ',"tenant_id":' || to_json(t.tenant_id) end
+            || case when t.metadata is null then '' else ',"metadata":' || t.metadata::text end
+            || case when t.max_retries is null then '' else ',"max_retries":' || t.max_retries end
+            || case when t.workflow_id is null then '' else ',"workflow_id":"' || t.workflow_id || '"' end
+            || case when u.fence = 1 then '' else coalesce(',"checkpoint":' || (
+                select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
+            || '}') as parts
+        into v_some
+        from skiplane.task t
+        join unnest(p_ids, p_attempts, p_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
+        where t.id = any (p_ids) and t.shard = p_shard and t.day = v_day;
+        v_places := v_places || v_some.places;
+        v_parts := v_parts || v_some.parts;
+        least_timeout := least(least_timeout, v_some.timeout_s);
+    end loop;
+    select '[' || string_agg(u.part, ',' order by u.place) || ']' into tasks from unnest(v_places, v_parts) as u (place, part);
+end
+$$;
+
+comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
+'What a worker needs of claimed tasks, as a JSON array in their order, and the least of their time-outs.';
+
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.
 create or replace function skiplane._lease_rows(
@@ -199,21 +239,8 @@ begin
         return;
     end if;
     lease_id := nextval('skiplane.lease_number');
-    select '[' || string_agg(
-        '{"task_id":"' || t.id || '","task_type":' || to_json(t.task_type) || ',"attempt":' || u.attempt
-        || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload::text
-        || case when t.timeout_s is null then '' else ',"timeout_seconds":' || t.timeout_s end
-        || case when t.tenant_id = 'default' then '' else ',"tenant_id":' || to_json(t.tenant_id) end
-        || case when t.metadata is null then '' else ',"metadata":' || t.metadata::text end
-        || case when t.max_retries is null then '' else ',"max_retries":' || t.max_retries end
-        || case when t.workflow_id is null then '' else ',"workflow_id":"' || t.workflow_id || '"' end
-        || case when u.fence = 1 then '' else coalesce(',"checkpoint":' || (
-            select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
-        || '}', ',' order by u.ord) || ']', min(t.timeout_s)
-    into tasks, v_kill
-    from skiplane.task t
-    join unnest(v_ids, v_attempts, v_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
-    where t.id = any (v_ids) and t.shard = p_shard and t.day = any (v_days);
+    select d.tasks, d.least_timeout into tasks, v_kill
+    from skiplane._claim_document(v_ids, v_days, v_attempts, v_fences, p_shard) d;
     insert into skiplane.lease (
         lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started)
     values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,

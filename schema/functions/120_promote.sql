@@ -19,7 +19,7 @@ begin
         perform skiplane._activate(v_rows, v_now, p_shard);
     end if;
     -- What commits late with a time that has passed lies above the settled time.
-    after := greatest(p_after, least(skiplane._settled_at(p_shard), v_now - interval '1 second'));
+    after := nullif(greatest(p_after, least(skiplane._settled_at(p_shard), v_now - interval '1 second')), '-infinity');
     select least(
         (select w.due_at from skiplane.timer w where w.shard = p_shard and w.due_at > v_now and w.due_at < v_now + interval '1 minute' order by w.due_at limit 1),
         (select w.due_at from skiplane.timer_far w where w.shard = p_shard and w.due_at > v_now order by w.due_at limit 1))
