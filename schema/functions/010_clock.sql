@@ -8,7 +8,7 @@ comment on function skiplane.clock() is
 'The time that all rules use: clock_timestamp(), or the session setting skiplane.now where a test has set it.';
 
 create or replace function skiplane._refuse(p_code text, p_field text, p_value text, p_message text, p_remedy text)
-returns void language plpgsql immutable set search_path = pg_catalog, pg_temp
+returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using errcode = p_code, message = p_message, column = coalesce(p_field, ''),

@@ -44,7 +44,8 @@ begin
     end if;
     return (p_object ->> p_field)::double precision;
 exception when numeric_value_out_of_range then
-    perform skiplane._refuse('SK001', p_field, left(p_object ->> p_field, 40), format('%s is out of range', p_field), 'give a smaller number');
+    perform skiplane._refuse('SK001', p_field, left(p_object ->> p_field, 40), format('%s is out of range', p_field),
+        'give a smaller number');
 end
 $$;
 

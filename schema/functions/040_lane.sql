@@ -3,7 +3,8 @@
 -- Never waits for another transaction: see the table's comment on duplicates.
 create or replace function skiplane._lane_for(
     p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text
-) returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare v_lane bigint;
 begin

@@ -6,7 +6,8 @@
 -- comes back. Waits for a transaction that is just using the same key, whichever way it ends.
 create or replace function skiplane._reserve_keys(
     p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamptz
-) returns uuid[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns uuid[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_ids uuid[];

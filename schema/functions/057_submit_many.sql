@@ -4,7 +4,9 @@ create or replace function skiplane._object_template(p_object jsonb, p_now times
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform skiplane._check_fields(p_object, '{task_type,payload,queue,priority,scheduled_at,delay_seconds,max_retries,retry_backoff,retry_delay_seconds,retry_max_delay_seconds,retry_jitter,timeout_seconds,idempotency_key,estimated_duration_seconds,concurrency_key,expires_at,callback_url,metadata}', 'task');
+    perform skiplane._check_fields(p_object, array['task_type', 'payload', 'queue', 'priority', 'scheduled_at', 'delay_seconds',
+        'max_retries', 'retry_backoff', 'retry_delay_seconds', 'retry_max_delay_seconds', 'retry_jitter', 'timeout_seconds',
+        'idempotency_key', 'estimated_duration_seconds', 'concurrency_key', 'expires_at', 'callback_url', 'metadata'], 'task');
     return skiplane._task_template(
         skiplane._text_field(p_object, 'task_type', null),
         skiplane._text_field(p_object, 'queue', 'default'),

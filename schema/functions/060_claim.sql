@@ -8,7 +8,8 @@
 create or replace function skiplane._lanes_with_work(
     p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint
 ) returns setof skiplane.lane_head
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 begin

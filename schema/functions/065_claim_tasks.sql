@@ -4,7 +4,8 @@
 -- taking the same rows, then the lock below takes the next ones of the lane.
 create or replace function skiplane._merge_lanes(
     p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
-) returns integer[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+) returns integer[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 begin
@@ -36,7 +37,8 @@ comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timesta
 -- take more than was asked for.
 create or replace function skiplane._lock_ready(
     p_lane skiplane.lane_head, p_limit integer, p_now timestamptz, p_shard smallint
-) returns tid[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+) returns tid[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -116,7 +118,8 @@ create or replace function skiplane.claim_tasks(
     p_worker_id uuid, p_queues text[], p_limit integer default 1, p_task_types text[] default null,
     p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
     out lease_id bigint, out tasks text, out cursor jsonb
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -216,7 +219,8 @@ comment on function skiplane._claim_document(uuid[], date[], smallint[], integer
 create or replace function skiplane._lease_rows(
     p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz, p_shard smallint,
     out lease_id bigint, out tasks text
-) language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+) language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids uuid[];

@@ -74,7 +74,8 @@ comment on function skiplane._put_ready(skiplane.task, timestamptz, smallint, in
 create or replace function skiplane._fail_task(
     p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid,
     p_started timestamptz, p_failure jsonb
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz;
@@ -94,7 +95,8 @@ begin
         return;
     end if;
     if v_kind in ('release', 'postpone') then
-        v_delay := case v_kind when 'postpone' then least(greatest(coalesce((p_failure ->> 'delay_seconds')::double precision, 0), 0), 31536000) else 0 end;
+        v_delay := case v_kind when 'release' then 0
+            else least(greatest(coalesce((p_failure ->> 'delay_seconds')::double precision, 0), 0), 31536000) end;
         p_attempt := p_attempt - 1;
     else
         v_final := v_kind = 'permanent' or p_attempt > coalesce(t.max_retries, 3);

@@ -4,7 +4,8 @@
 create or replace function skiplane._leave_lease(
     p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
     out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[], out claimed_at timestamptz
-) language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+) language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare l skiplane.lease;
 begin
@@ -69,7 +70,8 @@ comment on function skiplane._read_results(text[]) is 'Results as json; places o
 create or replace function skiplane.finish_tasks(
     p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] default null,
     p_took_us integer[] default null, p_failures text default null, p_shard smallint default 0
-) returns uuid[] language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+) returns uuid[] language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -101,7 +103,8 @@ begin
         order by u.id
     loop
         perform skiplane._fail_task(r.id, p_shard, r.day, r.attempt, r.fence, p_worker_id,
-            coalesce(greatest(v_now - make_interval(secs => (r.failure ->> 'started_us')::double precision / 1000000), l.claimed_at), l.claimed_at),
+            coalesce(greatest(
+                v_now - make_interval(secs => (r.failure ->> 'started_us')::double precision / 1000000), l.claimed_at), l.claimed_at),
             r.failure);
     end loop;
     if l.ids = v_all then
@@ -149,7 +152,8 @@ comment on function skiplane._read_failures(text) is 'The failures of a finish, 
 create or replace function skiplane._succeed_tasks(
     p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamptz,
     p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamptz, p_shard smallint
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_read record;
@@ -165,7 +169,8 @@ begin
         insert into skiplane.outcome (id, shard, day, status, attempt, fence, started_at, finished_at, worker_id, result)
         select u.id, p_shard, u.day, 'SUCCEEDED', u.attempt, u.fence,
             coalesce(greatest(p_now - u.ago * interval '1 microsecond', p_claimed_at), p_claimed_at),
-            coalesce(least(greatest(p_now - u.ago * interval '1 microsecond', p_claimed_at) + u.took * interval '1 microsecond', p_now), p_now),
+            coalesce(least(greatest(p_now - u.ago * interval '1 microsecond', p_claimed_at)
+                + u.took * interval '1 microsecond', p_now), p_now),
             p_worker_id, u.result
         from unnest(p_ids, p_days, p_attempts, p_fences, p_started_us, p_took_us, v_results)
             as u (id, day, attempt, fence, ago, took, result);
@@ -174,7 +179,8 @@ begin
     insert into skiplane.outcome (id, shard, day, status, attempt, fence, started_at, finished_at, worker_id, result)
     select u.id, p_shard, h.day, 'SUCCEEDED', h.attempt, h.fence,
         coalesce(greatest(p_now - u.ago * interval '1 microsecond', p_claimed_at), p_claimed_at),
-        coalesce(least(greatest(p_now - u.ago * interval '1 microsecond', p_claimed_at) + u.took * interval '1 microsecond', p_now), p_now),
+        coalesce(least(greatest(p_now - u.ago * interval '1 microsecond', p_claimed_at)
+            + u.took * interval '1 microsecond', p_now), p_now),
         p_worker_id, u.result
     from unnest(p_task_ids, p_started_us, p_took_us, v_results) with ordinality as u (id, ago, took, result, ord)
     join unnest(p_ids, p_days, p_attempts, p_fences) as h (id, day, attempt, fence) on h.id = u.id
@@ -187,7 +193,8 @@ begin
         perform skiplane._fail_task(r.id, p_shard, r.day, r.attempt, r.fence, p_worker_id,
             coalesce(greatest(p_now - r.ago * interval '1 microsecond', p_claimed_at), p_claimed_at),
             jsonb_build_object('kind', 'permanent', 'error_type', 'ResultNotStorable',
-                'error_message', 'the task ran, but its result cannot be stored: it must be JSON without NUL, at most 100 levels and 1 MiB'));
+                'error_message', 'the task ran, but its result cannot be stored: '
+                    'it must be JSON without NUL, at most 100 levels and 1 MiB'));
     end loop;
 end
 $$;

@@ -52,7 +52,8 @@ create or replace function skiplane.heartbeat(
     p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb default null,
     p_lease_seconds double precision default 10, p_reconcile boolean default true, p_shard smallint default 0,
     out lost uuid[], out draining boolean, out extended integer
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -111,7 +112,8 @@ comment on function skiplane._earliest_kill(skiplane.lease) is 'When the watchdo
 create or replace function skiplane.extend_leases(
     p_worker_ids uuid[], p_lease_seconds double precision default 10, p_shard smallint default 0
 ) returns table (worker_id uuid, overdue boolean)
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_now timestamptz := skiplane.clock();
 begin
@@ -137,7 +139,8 @@ comment on function skiplane.extend_leases(uuid[], double precision, smallint) i
 
 create or replace function skiplane.release_worker(
     p_worker_id uuid, p_reason text default 'worker lost', p_charge boolean default true, p_shard smallint default 0
-) returns integer language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+) returns integer language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     l skiplane.lease;
@@ -177,7 +180,8 @@ comment on function skiplane.drain_worker(uuid, text) is 'Asks a worker to finis
 
 -- What a running task saves: only its holder may.
 create or replace function skiplane._check_lease(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_shard smallint)
-returns void language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform from skiplane.lease x
@@ -194,7 +198,8 @@ comment on function skiplane._check_lease(uuid, bigint, uuid, smallint) is 'Refu
 
 create or replace function skiplane.checkpoint_task(
     p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint default 0
-) returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 begin
     perform skiplane._check_json('checkpoint', p_checkpoint::text, 65536);
@@ -211,7 +216,8 @@ comment on function skiplane.checkpoint_task(uuid, bigint, uuid, jsonb, smallint
 create or replace function skiplane.report_progress(
     p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share real, p_message text default null,
     p_shard smallint default 0
-) returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 begin
     perform skiplane._check_number('share', p_share, 0, 1);

@@ -2,7 +2,8 @@
 
 -- The partition of the day of the id first: tasks that were due at once are there. Others became active later.
 create or replace function skiplane._find_task(p_id uuid) returns skiplane.task
-language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+language plpgsql stable set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     t skiplane.task;
@@ -21,7 +22,8 @@ comment on function skiplane._find_task(uuid) is 'The task row of an id, or a ro
 
 -- Live leases are few: batches in work, not tasks. Those that are running out are looked at last.
 create or replace function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
-language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+language plpgsql stable set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     l skiplane.lease;
@@ -38,7 +40,8 @@ $$;
 comment on function skiplane._find_lease(uuid, smallint) is 'The lease that holds a task, or a row of NULLs.';
 
 create or replace function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
-language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+language plpgsql stable set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare r skiplane.timer;
 begin
@@ -53,7 +56,8 @@ $$;
 comment on function skiplane._find_timer(uuid, smallint) is 'The waiting row of a task, or a row of NULLs.';
 
 create or replace function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set plan_cache_mode = force_generic_plan
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare r skiplane.timer;
 begin

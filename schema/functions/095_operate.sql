@@ -2,7 +2,8 @@
 -- tasks move (timer, ready, lease, outcome), and looks again when it moved meanwhile.
 
 create or replace function skiplane.cancel_task(p_task_id uuid, p_reason text default null, p_actor text default null)
-returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -57,7 +58,7 @@ begin
         end if;
     end loop;
     perform skiplane._log_action(p_task_id, p_actor, 'cancel', jsonb_build_object('reason', p_reason));
-    return skiplane._task_document(p_task_id);
+    return skiplane.get_task(p_task_id);
 end
 $$;
 
@@ -65,7 +66,8 @@ comment on function skiplane.cancel_task(uuid, text, text) is
 'Cancels a task that has not ended. A running one loses its lease at once: its worker is told to stop, and whatever it reports later is refused. SK003 when it has ended, SK002 when unknown.';
 
 create or replace function skiplane.retry_task(p_task_id uuid, p_reason text default null, p_actor text default null)
-returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -105,7 +107,7 @@ begin
     perform skiplane._put_ready(t, v_now, 0::smallint, o.fence);
     perform skiplane._log_action(p_task_id, p_actor, 'retry', jsonb_build_object('reason', p_reason, 'from', o.status,
         'error_type', o.error_type, 'error_message', o.error_message, 'finished_at', skiplane._utc_text(o.finished_at)));
-    return skiplane._task_document(p_task_id);
+    return skiplane.get_task(p_task_id);
 end
 $$;
 
@@ -113,7 +115,8 @@ comment on function skiplane.retry_task(uuid, text, text) is
 'Runs a FAILED, DEAD or CANCELLED task again with a fresh budget of retries; its history stays. A passed expires_at is lifted. SK003 in any other state.';
 
 create or replace function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text default null)
-returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -153,7 +156,7 @@ begin
     n := skiplane._edited(t, p_changes, v_now);
     perform skiplane._replace_task(n, w, r, p_changes, v_now);
     perform skiplane._log_action(p_task_id, p_actor, 'edit', jsonb_build_object('changes', p_changes, 'version', n.version));
-    return skiplane._task_document(p_task_id);
+    return skiplane.get_task(p_task_id);
 end
 $$;
 

@@ -8,7 +8,9 @@ declare
     v_new skiplane.task;
     v_all jsonb;
 begin
-    perform skiplane._check_fields(p_changes, '{scheduled_at,delay_seconds,priority,payload,queue,max_retries,retry_backoff,retry_delay_seconds,retry_max_delay_seconds,retry_jitter,timeout_seconds,estimated_duration_seconds,concurrency_key,expires_at,callback_url}', 'changes');
+    perform skiplane._check_fields(p_changes, array['scheduled_at', 'delay_seconds', 'priority', 'payload', 'queue', 'max_retries',
+        'retry_backoff', 'retry_delay_seconds', 'retry_max_delay_seconds', 'retry_jitter', 'timeout_seconds',
+        'estimated_duration_seconds', 'concurrency_key', 'expires_at', 'callback_url'], 'changes');
     if p_changes = '{}' then
         perform skiplane._refuse('SK001', 'changes', '{}', 'nothing to change', 'give at least one field');
     end if;
@@ -53,7 +55,8 @@ comment on function skiplane._edited(skiplane.task, jsonb, timestamptz) is 'The 
 -- p_timer or p_ready is the row that was taken out (the other is NULL); p_task is what it becomes.
 create or replace function skiplane._replace_task(
     p_task skiplane.task, p_timer skiplane.timer, p_ready skiplane.ready, p_changes jsonb, p_now timestamptz
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     t skiplane.task := p_task;

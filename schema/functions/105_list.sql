@@ -2,7 +2,8 @@
 
 -- Ids of one state below the cursor, from the place where that state lives.
 create or replace function skiplane._ids_in_state(p_status text, p_before uuid, p_after uuid, p_limit integer)
-returns setof uuid language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off
+returns setof uuid language plpgsql stable set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 begin
     case p_status
@@ -57,7 +58,8 @@ create or replace function skiplane.list_tasks(
     p_status text[] default null, p_task_type text default null, p_queue text default null, p_tenant_id text default null,
     p_created_after timestamptz default null, p_created_before timestamptz default null, p_limit integer default 50,
     p_cursor text default null
-) returns setof jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) returns setof jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_before uuid := least(skiplane._read_cursor(p_cursor)::text, coalesce(skiplane._id_floor(p_created_before)::text, 'g'))::uuid;

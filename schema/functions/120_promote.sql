@@ -4,7 +4,8 @@
 create or replace function skiplane.promote_tasks(
     p_limit integer default 1000, p_after timestamptz default null, p_shard smallint default 0,
     out promoted integer, out next_due_seconds double precision, out after timestamptz
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_now timestamptz;
@@ -21,7 +22,8 @@ begin
     -- What commits late with a time that has passed lies above the settled time.
     after := nullif(greatest(p_after, least(skiplane._settled_at(p_shard), v_now - interval '1 second')), '-infinity');
     select least(
-        (select w.due_at from skiplane.timer w where w.shard = p_shard and w.due_at > v_now and w.due_at < v_now + interval '1 minute' order by w.due_at limit 1),
+        (select w.due_at from skiplane.timer w
+        where w.shard = p_shard and w.due_at > v_now and w.due_at < v_now + interval '1 minute' order by w.due_at limit 1),
         (select w.due_at from skiplane.timer_far w where w.shard = p_shard and w.due_at > v_now order by w.due_at limit 1))
     into v_next;
     next_due_seconds := case when promoted >= p_limit then 0
@@ -33,7 +35,8 @@ comment on function skiplane.promote_tasks(integer, timestamptz, smallint) is
 'Makes due tasks PENDING, earliest first, and wakes idle workers. Answers how many, in how many seconds the next is due (NULL: none within a minute), and the time to pass as p_after with the next call (NULL looks everywhere).';
 
 create or replace function skiplane._take_due(p_after timestamptz, p_now timestamptz, p_limit integer, p_shard smallint)
-returns skiplane.timer[] language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+returns skiplane.timer[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare

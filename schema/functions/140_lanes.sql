@@ -6,7 +6,8 @@
 -- and when one has ended, what it left below the marks is moved to the present.
 
 create or replace function skiplane._settled_at(p_shard smallint) returns timestamptz
-language sql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language sql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
     select coalesce((
         select w.at from skiplane.watermark w
@@ -17,7 +18,8 @@ $$;
 comment on function skiplane._settled_at(smallint) is 'Everything that was submitted before this time has committed or failed.';
 
 create or replace function skiplane.refresh_lanes(p_state jsonb default null, p_shard smallint default 0) returns jsonb
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_snapshot pg_snapshot := pg_current_snapshot();
@@ -65,7 +67,8 @@ comment on function skiplane.refresh_lanes(jsonb, smallint) is
 
 -- Rows that became visible below their lane's mark get the present as their due time.
 create or replace function skiplane._rescue_late(p_since timestamptz, p_now timestamptz, p_shard smallint) returns integer
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -100,7 +103,8 @@ comment on function skiplane._rescue_late(timestamptz, timestamptz, smallint) is
 
 -- A slice of the lanes per call, so that a tick costs the same with any number of them.
 create or replace function skiplane._move_marks(p_lane bigint, p_settled timestamptz, p_now timestamptz, p_shard smallint)
-returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -146,7 +150,8 @@ comment on function skiplane._move_marks(bigint, timestamptz, timestamptz, small
 -- A closed lane goes once everybody who may have seen it open has ended and nothing is in it. This waits for the
 -- true oldest writer: nobody is remembered here.
 create or replace function skiplane._drop_lanes(p_shard smallint) returns integer
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
 as $$
 declare
     v_lane bigint;

@@ -34,10 +34,12 @@ begin
     if skiplane._has_partition(p_parent, p_day) then
         return false;
     end if;
-    execute format('create table skiplane.%I (like skiplane.%I including defaults including constraints including storage)', v_name, p_parent);
+    execute format('create table skiplane.%I (like skiplane.%I including defaults including constraints including storage)',
+        v_name, p_parent);
     if p_parent = 'timer' then
         perform skiplane._move_far(v_name, p_day);
-        execute format('alter table skiplane.%I set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0)', v_name);
+        execute format('alter table skiplane.%I set (autovacuum_vacuum_scale_factor = 0, '
+            'autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0)', v_name);
     end if;
     execute format('alter table skiplane.%I attach partition skiplane.%I for values from (%s) to (%s)',
         p_parent, v_name, skiplane._day_bound(p_parent, p_day), skiplane._day_bound(p_parent, p_day + 1));

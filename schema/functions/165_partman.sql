@@ -40,10 +40,12 @@ begin
     foreach v_parent in array '{task,outcome,attempt,timer}'::text[] loop
         continue when skiplane._partman_maintains(v_parent);
         if v_major >= 5 then
-            execute format('select %I.create_parent(p_parent_table => %L, p_control => %L, p_interval => ''1 day'', p_type => ''range'', p_premake => %s, p_default_table => false)',
+            execute format('select %I.create_parent(p_parent_table => %L, p_control => %L, p_interval => ''1 day'', '
+                'p_type => ''range'', p_premake => %s, p_default_table => false)',
                 v_schema, 'skiplane.' || v_parent, case v_parent when 'timer' then 'due_at' else 'day' end, p_days_ahead);
         else
-            execute format('select %I.create_parent(p_parent_table => %L, p_control => %L, p_type => ''native'', p_interval => ''1 day'', p_premake => %s)',
+            execute format('select %I.create_parent(p_parent_table => %L, p_control => %L, p_type => ''native'', '
+                'p_interval => ''1 day'', p_premake => %s)',
                 v_schema, 'skiplane.' || v_parent, case v_parent when 'timer' then 'due_at' else 'day' end, p_days_ahead);
             execute format('drop table if exists skiplane.%I', v_parent || '_default');
         end if;

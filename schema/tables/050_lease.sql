@@ -63,8 +63,12 @@ create index lease_until on skiplane.lease (shard, until);
 create index lease_worker on skiplane.lease (worker_id);
 create index lease_kill on skiplane.lease (shard, kill_at) where kill_at is not null;
 
-alter table skiplane.lease set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
-alter table skiplane.worker set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+alter table skiplane.lease set (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+alter table skiplane.worker set (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0
+);
 
 create table skiplane.checkpoint (
     id uuid not null,
