@@ -120,6 +120,11 @@ def when(time: str | datetime | None) -> str | None:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def utc_text(moment: datetime) -> str:
+    """Give a time as the engine writes it in its documents."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 def span(seconds: float | None) -> str | None:
     """Show a length of time in its two largest units."""
     if seconds is None:

@@ -11,7 +11,7 @@ from ..schema.producer import submit_task
 from ..schema.records import Submitted
 from .database import database
 from .options import configured
-from .output import console, json_option, print_json, table, when
+from .output import console, json_option, print_json, table, utc_text, when
 from .parameters import JsonValue, Span, task_options
 from .waiting import wait_and_show
 
@@ -77,8 +77,8 @@ def _show(done: Submitted, as_json: bool) -> None:
             {
                 "task_id": str(done.task_id),
                 "status": str(done.status),
-                "scheduled_at": done.scheduled_at.isoformat().replace("+00:00", "Z"),
-                "created_at": done.created_at.isoformat().replace("+00:00", "Z"),
+                "scheduled_at": utc_text(done.scheduled_at),
+                "created_at": utc_text(done.created_at),
                 "duplicate": done.duplicate,
             }
         )

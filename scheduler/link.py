@@ -57,14 +57,16 @@ class Link:
         up_since: When it was connected (time.monotonic), None while it is not.
     """
 
-    def __init__(self, dsn: str, outage: Outage, role: str) -> None:
+    def __init__(self, dsn: str, outage: Outage, role: str, settings: dict[str, str]) -> None:
         """Prepare a link; it connects when it is first used.
 
         Args:
             dsn: Where PostgreSQL, or a pooler in front of it, is.
             outage: Shared by the links of one process.
             role: What it is for, as pg_stat_activity shows it.
+            settings: Settings of the server for its statements.
         """
+        self._settings = settings
         self._dsn, self._role = dsn, role
         self._outage = outage
         self._turn = asyncio.Lock()
@@ -89,7 +91,7 @@ class Link:
             try:
                 if self._pooled:
                     async with conn.transaction():
-                        await calls.apply_settings(conn, for_transaction=True)
+                        await calls.apply_settings(conn, self._settings, for_transaction=True)
                         yield conn
                 else:
                     yield conn
@@ -129,7 +131,7 @@ class Link:
             if self._pooled:
                 await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
             else:
-                await calls.apply_settings(conn, for_transaction=False)
+                await calls.apply_settings(conn, self._settings, for_transaction=False)
         except BaseException:
             conn.pgconn.finish()
             raise

@@ -24,9 +24,12 @@ class Loop(ABC):
 
     Attributes:
         name: How the log calls it.
+        patience: Seconds by which a good turn may be late before the process
+            gives up; longer for what takes long with large tables.
     """
 
     name: ClassVar[str]
+    patience: ClassVar[float] = 60.0
 
     def __init__(self, link: Link) -> None:
         self.link = link

@@ -94,7 +94,7 @@ class Leases(ShardLoop):
     """Takes back what lost workers held and what overran its time."""
 
     name: ClassVar[str] = "leases"
-    limit = 200
+    limit = 5  # each may hold hundreds of tasks, and promotions wait meanwhile
     pause = 0.5
 
     def __init__(self, link: Link, shards: list[int]) -> None:
@@ -105,9 +105,9 @@ class Leases(ShardLoop):
         """Take back leases that have run out."""
         swept = await calls.sweep_leases(conn, self.limit, self._after.get(shard), shard)
         self._after.set(shard, swept.after)
-        if swept.returned or swept.dead:
-            log.info("took back lost tasks", returned=swept.returned, dead=swept.dead, shard=shard)
-        return 0.0 if swept.returned + swept.dead >= self.limit else self.pause
+        if swept.returned:
+            log.info("took back lost tasks", tasks=swept.returned, shard=shard)
+        return 0.0 if swept.returned else self.pause
 
 
 class Expire(ShardLoop):
@@ -145,6 +145,7 @@ class Depth(ShardLoop):
     """Counts what waits, for dashboards and for back-pressure."""
 
     name: ClassVar[str] = "depth"
+    patience: ClassVar[float] = 3600.0
 
     async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Count; the database says when the next count is worth its cost."""
@@ -155,6 +156,7 @@ class Partitions(Loop):
     """Makes the partitions of the coming days and drops those past retention."""
 
     name: ClassVar[str] = "partitions"
+    patience: ClassVar[float] = 3600.0
     days_ahead = 7
     pause = 600.0
 
@@ -170,6 +172,7 @@ class History(Loop):
     """Deletes small records that nobody needs any more."""
 
     name: ClassVar[str] = "history"
+    patience: ClassVar[float] = 3600.0
     limit = 1000
     pause = 60.0
 

@@ -11,14 +11,16 @@ import psycopg
 import structlog
 
 from ..schema import scheduler_calls as calls
+from ..schema.connect import connect_sync
+from ..schema.migrate import MigrationError, ensure_served
 from .link import Link, Outage, one_line
 from .loop import Loop
 from .loops import Depth, Expire, History, Lanes, Leases, Partitions, Promote, Wake
 
 log = structlog.get_logger(__name__)
 
-PATIENCE_SECONDS = 60.0
 LAST_TURN_SECONDS = 0.5
+LOOK_SECONDS = 0.5
 
 
 class NoEngine(Exception):
@@ -28,19 +30,18 @@ class NoEngine(Exception):
 class Scheduler:
     """All loops on two connections, so that slow upkeep never delays what has a time."""
 
-    def __init__(self, dsn: str, tick_ms: int, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, dsn: str, tick_ms: int) -> None:
         """Prepare a scheduler.
 
         Args:
             dsn: Where the database is.
             tick_ms: Longest pause of the loops that work by the clock, milliseconds.
-            patience: Seconds that a loop may go without a successful turn.
         """
         outage = Outage()
+        self._dsn = dsn
         self._tick = tick_ms / 1000
-        self._patience = patience
-        self._clock = Link(dsn, outage, "scheduler")
-        self._upkeep = Link(dsn, outage, "scheduler upkeep")
+        self._clock = Link(dsn, outage, "scheduler", calls.CLOCK_SETTINGS)
+        self._upkeep = Link(dsn, outage, "scheduler upkeep", calls.UPKEEP_SETTINGS)
         self.loops: list[Loop] = []
 
     async def run(self, stop: asyncio.Event) -> bool:
@@ -75,10 +76,13 @@ class Scheduler:
         return True
 
     async def _read_shards(self) -> list[int]:
+        async with self._clock.session():
+            pass  # the database is there
         try:
+            await asyncio.to_thread(_ensure_served, self._dsn)
             async with self._clock.session() as conn:
                 return await calls.shard_labels(conn)
-        except (psycopg.ProgrammingError, psycopg.errors.InvalidSchemaName) as error:
+        except (MigrationError, psycopg.ProgrammingError) as error:
             raise NoEngine(one_line(error)) from error
 
     def _make_loops(self, shards: list[int]) -> list[Loop]:
@@ -100,12 +104,17 @@ class Scheduler:
                 if task.done():
                     log.error("a loop ended", loop=loop.name, cause=repr(task.exception()))
                     return False
-                if (late := loop.overdue_seconds()) > self._patience:
+                if (late := loop.overdue_seconds()) > loop.patience:
                     log.error("a loop makes no progress", loop=loop.name, seconds=round(late))
                     return False
             try:
-                async with asyncio.timeout(min(1.0, self._patience / 4)):
+                async with asyncio.timeout(LOOK_SECONDS):
                     await stop.wait()
             except TimeoutError:
                 continue
         return True
+
+
+def _ensure_served(dsn: str) -> None:
+    with connect_sync(dsn, "scheduler check") as conn:
+        ensure_served(conn)

@@ -17,13 +17,15 @@ from .connect import AsyncConnection
 # A role or a database may come with settings that were made for web requests.
 # These are the ones under which a sweep is right and is not cut off halfway: a
 # lock that is not to be had soon is left for the next pass, because everybody
-# else would queue behind the one who waits for it.
-SETTINGS = {
+# else would queue behind the one who waits for it. No statement may hang for ever,
+# but upkeep of large tables takes its time.
+_SETTINGS = {
     "synchronous_commit": "off",
-    "statement_timeout": "45s",
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "0",
 }
+CLOCK_SETTINGS = {**_SETTINGS, "statement_timeout": "45s"}
+UPKEEP_SETTINGS = {**_SETTINGS, "statement_timeout": "30min"}
 
 
 class Promoted(msgspec.Struct, frozen=True):
@@ -44,8 +46,8 @@ class Swept(msgspec.Struct, frozen=True):
     """What one sweep over the leases did.
 
     Attributes:
-        returned: Tasks that will run again.
-        dead: Tasks that had used up their attempts.
+        returned: Tasks that were taken back.
+        dead: Those of them that had used up their attempts, as far as it is told.
         after: Where the next call starts to look.
     """
 
@@ -54,15 +56,18 @@ class Swept(msgspec.Struct, frozen=True):
     after: datetime.datetime | None
 
 
-async def apply_settings(conn: AsyncConnection, *, for_transaction: bool) -> None:
-    """Bring SETTINGS into force on the session.
+async def apply_settings(
+    conn: AsyncConnection, settings: dict[str, str], *, for_transaction: bool
+) -> None:
+    """Bring settings into force on the session.
 
     Args:
         conn: In autocommit, or in a transaction.
+        settings: CLOCK_SETTINGS or UPKEEP_SETTINGS.
         for_transaction: Only until the open transaction ends. Behind a pooler
             the session is other clients' too, and each call brings them along.
     """
-    for name, value in SETTINGS.items():
+    for name, value in settings.items():
         await conn.execute("select set_config(%s, %s, %s)", (name, value, for_transaction))
 
 
@@ -92,7 +97,7 @@ async def promote_tasks(
 async def sweep_leases(
     conn: AsyncConnection, limit: int, after: datetime.datetime | None, shard: int
 ) -> Swept:
-    """Take back up to ``limit`` leases that have run out; arguments as in promote_tasks."""
+    """Take back what is in up to ``limit`` leases that have run out; else as promote_tasks."""
     row = await _row(conn, "select * from skiplane.sweep_leases(%s, %s, %s)", (limit, after, shard))
     return Swept(*row)
 

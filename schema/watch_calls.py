@@ -1,6 +1,57 @@
-"""What people look at who watch a system: the calls behind `skiplane top`, `doctor` and `dlq`."""
+"""What people look at who watch a system: the calls behind `skiplane top`, `up` and `dlq`."""
 
-from .call import Call, text
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from .call import Call, Rows, text
+
+PRIORITIES = {10: "high", 5: "medium", 0: "low"}
+
+
+class Queue(NamedTuple):
+    """What waits in a queue at one priority, as counted at ``refreshed_at``.
+
+    Attributes:
+        oldest_seconds: Age of the task that waits longest.
+    """
+
+    queue: str
+    priority: str
+    depth: int
+    oldest_seconds: float | None
+    refreshed_at: datetime
+
+
+class Worker(NamedTuple):
+    """One worker process.
+
+    Attributes:
+        status: RUNNING, DRAINING or LOST.
+        holding: Tasks that it has claimed and not finished.
+        silent_seconds: Time since its last sign of life.
+    """
+
+    worker_id: UUID
+    name: str
+    status: str
+    queues: list[str]
+    concurrency: int
+    holding: int
+    up_seconds: float
+    silent_seconds: float
+
+
+class Counters(NamedTuple):
+    """Running totals of the server's statistics, and when they were read.
+
+    The difference of two is a throughput; the server brings them up to date
+    about once a second.
+    """
+
+    at: float
+    submitted: int
+    ended: int
 
 
 def count_dead_letters(
@@ -13,6 +64,67 @@ def count_dead_letters(
     return Call(
         f"select count(*) from skiplane.dead_letter_queue where true{conditions}",
         tuple(wanted.values()),
-        lambda rows: int(rows[0][0]),
+        _number,
         repeatable=True,
     )
+
+
+def count_workers(name: str) -> Call[int]:
+    """Count the running processes of a worker that was started with that name."""
+    return Call(
+        "select count(*) from skiplane.workers"
+        " where starts_with(name, cast(%s as text)) and status = 'RUNNING'",
+        (name,),
+        _number,
+        repeatable=True,
+    )
+
+
+def queues() -> Call[list[Queue]]:
+    """Read what waits, the longest queue first."""
+    return Call(
+        """
+        select queue, priority, depth,
+            extract(epoch from skiplane.clock() - oldest_waiting)::float8, refreshed_at
+        from skiplane.queues order by depth desc, queue, priority desc
+        """,
+        (),
+        lambda rows: [Queue(row[0], PRIORITIES[row[1]], *row[2:]) for row in rows],
+        repeatable=True,
+    )
+
+
+def workers() -> Call[list[Worker]]:
+    """Read the fleet, by name."""
+    return Call(
+        """
+        select worker_id, name, status, queues, concurrency, holding,
+            extract(epoch from skiplane.clock() - started_at)::float8,
+            extract(epoch from skiplane.clock() - heartbeat_at)::float8
+        from skiplane.workers order by name, started_at
+        """,
+        (),
+        lambda rows: [Worker(*row) for row in rows],
+        repeatable=True,
+    )
+
+
+def counters() -> Call[Counters]:
+    """Read the totals of submitted and ended tasks; it touches no table."""
+    return Call(
+        """
+        select extract(epoch from clock_timestamp())::float8,
+            coalesce(sum(s.n_tup_ins) filter (where p.parent = 'task'), 0)::bigint,
+            coalesce(sum(s.n_tup_ins) filter (where p.parent = 'outcome'), 0)::bigint
+        from (values ('task'), ('outcome')) p (parent)
+        cross join lateral pg_partition_tree(to_regclass('skiplane.' || p.parent)) t
+        join pg_stat_all_tables s on s.relid = t.relid
+        """,
+        (),
+        lambda rows: Counters(*rows[0]),
+        repeatable=True,
+    )
+
+
+def _number(rows: Rows) -> int:
+    return int(rows[0][0])

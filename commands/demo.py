@@ -1,0 +1,72 @@
+"""The demo of `skiplane up`: an app with one task for each way in which a task can go."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from .. import Context, Skiplane
+from ..handle import Handle
+
+app = Skiplane()
+
+NAMES = ("Ada", "Edsger", "Grace", "Barbara", "Donald", "Frances")
+STEPS = 10
+
+
+@app.task("demo.greet")
+async def greet(name: str) -> str:
+    """Run at once."""
+    return f"Hello, {name}!"
+
+
+@app.task("demo.remind")
+async def remind(text: str, asked_at: str) -> dict[str, Any]:
+    """Run at its time."""
+    waited = datetime.now(UTC) - datetime.fromisoformat(asked_at)
+    return {"text": text, "waited_seconds": round(waited.total_seconds(), 3)}
+
+
+@app.task("demo.flaky", max_retries=3, retry_delay=1)
+async def flaky(ctx: Context) -> str:
+    """Fail twice, then succeed."""
+    if ctx.attempt <= 2:
+        raise ConnectionError(f"the other side hung up on attempt {ctx.attempt}")
+    return f"it took {ctx.attempt} attempts"
+
+
+@app.task("demo.broken", max_retries=1, retry_delay=1)
+def broken(amount: int) -> None:
+    """Fail whenever it is tried, in a pool process; it ends in the dead letter queue."""
+    raise ValueError(f"cannot divide {amount} by nothing")
+
+
+@app.task("demo.report", timeout=60)
+async def report(ctx: Context, pages: int) -> str:
+    """Take its time, say how far it is, and go on after a crash where it stopped."""
+    done = int(ctx.last_checkpoint or 0)
+    for page in range(done + 1, pages + 1):
+        await asyncio.sleep(0.5)
+        await ctx.checkpoint(page)
+        await ctx.progress(page / pages, f"page {page} of {pages}")
+    return f"{pages} pages"
+
+
+def submissions() -> Iterator[Callable[[], Handle[Any]]]:
+    """Give, for ever, functions that submit a task each: most of them simple ones."""
+    kinds = (
+        lambda: greet.submit_sync(name=random.choice(NAMES)),
+        lambda: remind.options(delay=5).submit_sync(text="tea", asked_at=_now()),
+        lambda: greet.submit_sync(name=random.choice(NAMES)),
+        lambda: flaky.submit_sync(),
+        lambda: report.submit_sync(pages=STEPS),
+        lambda: greet.submit_sync(name=random.choice(NAMES)),
+        lambda: broken.submit_sync(amount=random.randint(1, 99)),
+    )
+    return itertools.cycle(kinds)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
