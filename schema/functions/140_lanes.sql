@@ -22,8 +22,9 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set enable_seqscan = off
 as $$
 declare
-    v_snapshot pg_snapshot := pg_current_snapshot();
+    -- The clock before the snapshot: whoever gets a higher transaction id than the sample reads a later time.
     v_now timestamptz := skiplane.clock();
+    v_snapshot pg_snapshot := pg_current_snapshot();
     v_old_xid xid8;
     v_late jsonb := '{}';
     v_since timestamptz;
@@ -52,7 +53,7 @@ begin
         select min(e.value::timestamptz) into v_since from jsonb_each_text(p_state -> 'late') e where not v_late ? e.key;
     end if;
     if v_since is not null then
-        perform skiplane._rescue_late(v_since, v_now, p_shard);
+        perform skiplane._rescue_late(v_since, p_shard);
     end if;
     if v_settled is not null then
         v_lane := skiplane._move_marks(v_lane, v_settled, v_now, p_shard);
@@ -66,7 +67,7 @@ comment on function skiplane.refresh_lanes(jsonb, smallint) is
 'Moves the low-water marks of lanes, serves what was committed late, closes idle lanes. Keep the answer and pass it with the next call; NULL at the start of a process makes one full look.';
 
 -- Rows that became visible below their lane's mark get the present as their due time.
-create or replace function skiplane._rescue_late(p_since timestamptz, p_now timestamptz, p_shard smallint) returns integer
+create or replace function skiplane._rescue_late(p_since timestamptz, p_shard smallint) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
@@ -74,6 +75,7 @@ as $$
 declare
     m record;
     v_ids uuid[];
+    v_now timestamptz;
     v_count integer := 0;
 begin
     for m in
@@ -90,7 +92,9 @@ begin
                     and (r.due_at, r.estimate, r.id) < (m.due_at, m.estimate, m.id)
                 order by r.due_at, r.estimate, r.id limit 1000 for update skip locked);
             exit when v_ids = '{}';
-            update skiplane.ready r set due_at = p_now where r.id = any (v_ids) and r.shard = p_shard;
+            -- Read now: this transaction has its id by then (see refresh_lanes).
+            v_now := skiplane.clock();
+            update skiplane.ready r set due_at = v_now where r.id = any (v_ids) and r.shard = p_shard;
             v_count := v_count + cardinality(v_ids);
             perform skiplane._wake(m.queue);
         end loop;
@@ -99,7 +103,7 @@ begin
 end
 $$;
 
-comment on function skiplane._rescue_late(timestamptz, timestamptz, smallint) is 'Moves rows below the marks, due since a time, to the present.';
+comment on function skiplane._rescue_late(timestamptz, smallint) is 'Moves rows below the marks, due since a time, to the present.';
 
 -- A slice of the lanes per call, so that a tick costs the same with any number of them.
 create or replace function skiplane._move_marks(p_lane bigint, p_settled timestamptz, p_now timestamptz, p_shard smallint)
@@ -128,7 +132,8 @@ begin
                 coalesce(c.id, '00000000-0000-0000-0000-000000000000'))
         order by r.due_at, r.estimate, r.id limit 1;
         if v_head.id is null and c.closed_at is null and c.created_at < p_now - interval '1 minute' then
-            update skiplane.lane x set closed_at = p_now where x.lane = c.lane and x.shard = p_shard;
+            update skiplane.lane x set closed_at = p_now, closed_xid = pg_current_xact_id()
+            where x.lane = c.lane and x.shard = p_shard;
         end if;
         if v_head.id is null or v_head.due_at > p_settled then
             select p_settled as due_at, 0 as estimate, '00000000-0000-0000-0000-000000000000'::uuid as id into v_head;
@@ -147,29 +152,32 @@ $$;
 comment on function skiplane._move_marks(bigint, timestamptz, timestamptz, smallint) is
 'Moves the marks of the next 200 lanes to their first live row, closes those that are empty; answers where it stopped.';
 
--- A closed lane goes once everybody who may have seen it open has ended and nothing is in it. This waits for the
--- true oldest writer: nobody is remembered here.
+-- A closed lane goes in two steps, since a writer may have seen it open just before the closing was committed: when it
+-- is seen closed, the next transaction id seals it; it is dropped once every transaction before the seal has ended
+-- and nothing is in it. No writer is overlooked here, however long it takes.
 create or replace function skiplane._drop_lanes(p_shard smallint) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp
     set enable_seqscan = off
 as $$
 declare
+    v_lanes bigint[];
     v_lane bigint;
-    v_count integer := 0;
-    v_settled timestamptz := skiplane._settled_at(p_shard);
+    v_snapshot pg_snapshot := pg_current_snapshot();
 begin
-    for v_lane in
+    v_lanes := array(
         select l.lane from skiplane.lane l
-        where l.shard = p_shard and l.closed_at < v_settled and not exists (
+        where l.shard = p_shard and l.closed_at is not null and l.sealed_xid <= pg_snapshot_xmin(v_snapshot) and not exists (
             select from skiplane.ready r where r.lane = l.lane and r.shard = p_shard)
-        order by l.lane limit 100 for update skip locked
-    loop
+        order by l.lane limit 100 for update skip locked);
+    foreach v_lane in array v_lanes loop
         delete from skiplane.lane l where l.lane = v_lane and l.shard = p_shard;
         delete from skiplane.lane_mark x where x.lane = v_lane and x.shard = p_shard;
-        v_count := v_count + 1;
     end loop;
-    return v_count;
+    update skiplane.lane l set sealed_xid = pg_snapshot_xmax(v_snapshot)
+    where l.shard = p_shard and l.closed_at is not null and l.sealed_xid is null
+        and pg_visible_in_snapshot(l.closed_xid, v_snapshot);
+    return cardinality(v_lanes);
 end
 $$;
 
-comment on function skiplane._drop_lanes(smallint) is 'Deletes closed lanes that nothing can be in.';
+comment on function skiplane._drop_lanes(smallint) is 'Seals and deletes closed lanes that nothing can be in.';

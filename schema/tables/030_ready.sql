@@ -12,6 +12,8 @@ create table skiplane.lane (
     concurrency_key text not null default '',
     created_at timestamptz not null,
     closed_at timestamptz,
+    closed_xid xid8,
+    sealed_xid xid8,
     primary key (lane, shard)
 );
 
@@ -26,7 +28,12 @@ comment on column skiplane.lane.concurrency_key is 'Concurrency key, or the empt
 comment on column skiplane.lane.created_at is 'When the first task came.';
 comment on column skiplane.lane.closed_at is 'Set when the lane was found idle: no new task enters; deleted when nothing can be in it.';
 
+comment on column skiplane.lane.closed_xid is 'Transaction that closed it.';
+comment on column skiplane.lane.sealed_xid is 'Every transaction that may have seen it open has a lower id.';
+
 create index lane_walk on skiplane.lane (shard, queue, priority, tenant_id, lane);
+
+create index lane_closed on skiplane.lane (shard, lane) where closed_at is not null;
 
 -- Insert-only, newest first: an updated mark would grow a version chain under a held snapshot.
 create table skiplane.lane_mark (

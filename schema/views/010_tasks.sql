@@ -39,9 +39,9 @@ select
     w.created_at, w.attempt, coalesce(w.max_retries, 3::smallint), coalesce(w.retry_delay_s, 5), w.timeout_s, null, null,
     w.workflow_id, w.tenant_id, w.metadata
 from (
-    select * from skiplane.timer x where x.status = 'SCHEDULED'
+    select * from skiplane.timer where status = 'SCHEDULED'
     union all
-    select * from skiplane.timer_far x where x.status = 'SCHEDULED'
+    select * from skiplane.timer_far where status = 'SCHEDULED'
 ) w;
 
 comment on view skiplane.tasks is
