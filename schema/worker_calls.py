@@ -186,6 +186,11 @@ async def unregister_worker(conn: AsyncConnection, worker_id: str) -> None:
     await conn.execute("select skiplane.unregister_worker(%s::uuid)", (worker_id,))
 
 
+async def drain_worker(conn: AsyncConnection, worker_id: str) -> None:
+    """Show that a worker takes no more tasks."""
+    await conn.execute("select skiplane.drain_worker(%s::uuid)", (worker_id,))
+
+
 async def shard_labels(conn: AsyncConnection) -> list[int]:
     """Give the labels of the shards that this database has."""
     return list((await one_row(conn, "select skiplane.shard_labels()"))[0])

@@ -52,6 +52,8 @@ def main(arguments: list[str]) -> ExitCode:
         return ExitCode.DONE
     orders = msgspec.json.decode(line, type=Orders)
     settings = orders.settings
+    # What the tasks themselves submit goes to the same database.
+    os.environ["SKIPLANE_DSN"] = settings.dsn
     setup_logging(msgspec.convert(_log_settings(settings), Config))
     try:
         registry = load(settings)

@@ -17,14 +17,11 @@ import psycopg
 import structlog
 
 from ..schema import worker_calls as calls
-from ..schema.connect import connect_async
 from ..schema.worker_calls import Answer, Claim
 from .appetite import Appetite
 from .document import decode_tasks
 from .leases import Ends, Item, Lease
 from .listener import Listener
-from .loops import Loops
-from .outage import Outage, pause_seconds
 from .outcome import Failure, describe
 from .runner import Runner
 
@@ -59,7 +56,6 @@ class Claimer:
         self,
         claim: Claim,
         runner: Runner,
-        outage: Outage,
         listener: Listener,
         appetite: Appetite,
         shards: list[int],
@@ -72,7 +68,6 @@ class Claimer:
         self._claim = claim
         self._runner = runner
         self._slots = runner.slots
-        self._outage = outage
         self._listener = listener
         self._shards = shards
         self._next_shard = 0
@@ -82,14 +77,6 @@ class Claimer:
         self._flush_timer: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
         runner.on_end = self._ended
-
-    def start(self, loops: Loops, connections: int, dsn: str, prepare: bool | None) -> list[str]:
-        """Start the connections' loops; give their names."""
-        names = [f"claim {number}" for number in range(connections)]
-        for number, name in enumerate(names):
-            connection = _Connection(self, number, name, dsn, prepare)
-            loops.start(name, connection.serve)
-        return names
 
     def items(self) -> list[Item]:
         """Give all tasks that have not ended."""
@@ -245,6 +232,7 @@ class Claimer:
         for task in tasks:
             items[task.task_id] = item = Item(task, lease, now)
             waiting.append(item)
+        lease.order = list(items)
         self.leases[lease_id] = lease
         for task_id, reason in broken:
             lease.add_failure(task_id, Failure("permanent", "InvalidPayload", reason), 0.0, 0.0)
@@ -257,61 +245,3 @@ class Claimer:
             self._runner.fill()
         else:
             self._runner.hand_back_waiting()
-
-
-class _Connection:
-    """One connection and its loop."""
-
-    def __init__(
-        self, claimer: Claimer, number: int, name: str, dsn: str, prepare: bool | None
-    ) -> None:
-        self._claimer = claimer
-        self._number = number
-        self._name = name
-        self._dsn = dsn
-        self._prepare = prepare
-        self._conn: psycopg.AsyncConnection | None = None
-        self._failures = 0
-
-    async def serve(self) -> None:
-        """Take turns until cancelled."""
-        try:
-            while True:
-                await self._once()
-        finally:
-            self._close()
-
-    async def _once(self) -> None:
-        claimer = self._claimer
-        try:
-            conn = self._conn or await self._connect()
-            turn = claimer.next_turn()
-            if turn is None:
-                await claimer.rest()
-                return
-            await claimer.take_turn(conn, self._number, turn)
-        except Exception as error:
-            await self._failed(error)
-        else:
-            self._failures = 0
-            claimer._outage.worked(self._name)
-
-    async def _connect(self) -> psycopg.AsyncConnection:
-        conn, _ = await connect_async(self._dsn, "worker", prepare=self._prepare)
-        calls.prepare_claiming(conn)
-        self._conn = conn
-        return conn
-
-    async def _failed(self, error: Exception) -> None:
-        self._claimer._outage.failed(self._name, error)
-        if self._conn is None or self._conn.closed or not isinstance(error, psycopg.Error):
-            self._close()
-        pause = pause_seconds(self._failures)
-        self._failures += 1
-        await asyncio.sleep(pause)
-
-    def _close(self) -> None:
-        # finish() and not close(): a server that is away does not answer.
-        if self._conn is not None:
-            self._conn.pgconn.finish()
-            self._conn = None

@@ -87,6 +87,7 @@ class Lease:
         until: Until when it holds at least, by this process's monotonic. Counted
             from before the claim was sent, so never later than the database's.
         items: The tasks in it that have not ended, by id.
+        order: All its ids, as they were claimed.
         queued: Whether it waits for its ends to be recorded.
         flushing: Whether a call with ends of it is on its way.
         unsure: Whether a call with ends of it broke, so that they may be recorded.
@@ -103,6 +104,7 @@ class Lease:
         "flushing",
         "items",
         "lease_id",
+        "order",
         "queued",
         "shard",
         "single",
@@ -115,6 +117,7 @@ class Lease:
         self.shard = shard
         self.until = until
         self.items: dict[str, Item] = {}
+        self.order: list[str] = []
         self.queued = self.flushing = self.unsure = self.single = False
         self._size = 0
         self._clear()
@@ -152,6 +155,9 @@ class Lease:
     def take(self) -> "Ends":
         """Take what waits, or a part of it, to record it."""
         ends = Ends(self._ids, self._results, self._started, self._took, self._failures)
+        if len(ends.ids) == len(self.order) and ends.ids != self.order:
+            # The engine is quickest with a whole lease in its own order.
+            ends.arrange(self.order)
         self._clear()
         if self.single and ends.count > 1:
             first, rest = ends.split()
@@ -192,6 +198,15 @@ class Ends:
     def count(self) -> int:
         """The number of ends."""
         return len(self.ids) + len(self.failures)
+
+    def arrange(self, order: list[str]) -> None:
+        """Put the successes into an order."""
+        place = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        where = [place[task_id] for task_id in order]
+        self.ids = order
+        self.results = [self.results[at] for at in where]
+        self.started = [self.started[at] for at in where]
+        self.took = [self.took[at] for at in where]
 
     def split(self) -> tuple["Ends", "Ends"]:
         """Split off the first end."""

@@ -20,19 +20,19 @@ class Loops:
         self._outage = outage
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
-        self._stopping: set[str] = set()
+        self._stopping = False
         self._loop = asyncio.get_running_loop()
 
     def start(self, name: str, body: Body) -> None:
         """Run a coroutine until ``stop``."""
-        if name in self._stopping:
+        if self._stopping:
             return
         task = self._loop.create_task(body())
         self._tasks[name] = task
         task.add_done_callback(lambda done: self._ended(name, body, done))
 
     def _ended(self, name: str, body: Body, task: asyncio.Task[None]) -> None:
-        if name in self._stopping or self._loop.is_closed():
+        if self._stopping or self._loop.is_closed():
             return
         error = None if task.cancelled() else task.exception()
         if error is None and not task.cancelled():
@@ -43,11 +43,10 @@ class Loops:
         self._outage.failed(name, error)
         self._loop.call_later(pause_seconds(failures), self.start, name, body)
 
-    async def stop(self, *names: str) -> None:
-        """Cancel loops and wait for their end."""
-        self._stopping.update(names)
-        tasks = [self._tasks[name] for name in names if name in self._tasks]
-        for task in tasks:
+    async def stop(self) -> None:
+        """Cancel the loops and wait for their end."""
+        self._stopping = True
+        for task in self._tasks.values():
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=5)

@@ -11,6 +11,8 @@ log = structlog.get_logger(__name__)
 
 LONGEST_PAUSE = 5.0
 QUIET_SECONDS = 30.0
+# SQLSTATE: connection, out of resources, operator's intervention, I/O errors.
+_AWAY = ("08", "53", "57P", "58")
 
 
 def pause_seconds(failures: int) -> float:
@@ -23,6 +25,8 @@ def pause_seconds(failures: int) -> float:
 
 def is_outage(error: BaseException) -> bool:
     """Tell whether an error means that the database is away, not that a call is wrong."""
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        return error.sqlstate.startswith(_AWAY)
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)
 
 

@@ -1,22 +1,9 @@
-"""One worker process: its loops, and the order in which it stops.
-
-The order of a stop, for a task must neither be taken away while it still runs
-nor be run again after it is done:
-
-1. claim: no new tasks; what has not begun goes back at once, uncharged;
-2. tasks: those that run may finish within the grace; then they are told to
-   stop, are killed after the kill grace, and go back uncharged;
-3. completion: all ends are recorded, tried again while their leases last;
-4. heartbeat, which has kept the leases until here;
-5. listener, and the connections that record;
-6. pool: the pool processes and threads.
-"""
+"""One worker process: its parts, put together. How it stops stands in shutdown."""
 
 import asyncio
 import os
 import socket
 from collections.abc import Callable
-from time import monotonic
 
 import structlog
 
@@ -25,6 +12,7 @@ from ..schema.connect import connect_async
 from ..schema.pools import AsyncPool
 from ..schema.worker_calls import Claim, Registration, text_array
 from .appetite import Appetite
+from .claim_loop import serve
 from .claimer import Claimer
 from .heartbeat import Heartbeat, Held
 from .leases import Item
@@ -36,6 +24,7 @@ from .pool import Pool
 from .registry import Registry
 from .runner import Runner
 from .settings import WorkerSettings
+from .shutdown import Shutdown, unregister
 from .slots import Slots
 from .threads import Threads
 
@@ -56,6 +45,7 @@ class Worker:
         worker_id: str,
         guard: int | None = None,
         own_process: bool = False,
+        processes: bool = True,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Prepare a worker; on the event loop that will run it.
@@ -66,6 +56,7 @@ class Worker:
             worker_id: Its identity: new with every start.
             guard: See Pool.
             own_process: Whether nobody but task code could cancel ``run``.
+            processes: Whether ``process`` tasks get processes; else they get threads.
             patience: Seconds that a loop may fail for a cause other than an outage.
         """
         self.settings = settings
@@ -76,6 +67,7 @@ class Worker:
         self._worker_id = worker_id
         self._guard = guard
         self._own_process = own_process
+        self._processes = processes
         self._patience = patience
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
@@ -88,7 +80,6 @@ class Worker:
             settings.listen_dsn or settings.dsn, worker_id, list(settings.queues), self.outage
         )
         self.claimer: Claimer | None = None
-        self._heartbeat: Heartbeat | None = None
         self._pool: Pool | None = None
         self._threads: Threads | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -98,6 +89,18 @@ class Worker:
         if not self._stop.is_set():
             self.exit_code = code
             self._stop.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the last claim found nothing, nothing runs, and all ends are recorded."""
+        claimer = self.claimer
+        return (
+            claimer is not None
+            and not claimer.appetite.more
+            and not claimer.sent
+            and not self.slots.held
+            and not claimer.unrecorded()
+        )
 
     def fatal(self, why: str) -> None:
         """Stop because the process is worn out."""
@@ -113,7 +116,7 @@ class Worker:
         shards = await self._register()
         if shards is None:
             return self.exit_code
-        claimer, names = self._start(shards)
+        claimer, heartbeat = self._start(shards)
         on_ready()
         log.info(
             "worker started",
@@ -122,7 +125,9 @@ class Worker:
             concurrency=self.settings.concurrency,
         )
         await self._wait_for_stop()
-        await self._shut_down(claimer, names)
+        stop = Shutdown(self.settings, self._worker_id, self.runner, claimer, self._loops)
+        await stop.run(heartbeat, self._close_executors)
+        await unregister(self.settings, self._worker_id)
         log.info("worker stopped", worker_id=self._worker_id)
         return self.exit_code
 
@@ -175,7 +180,7 @@ class Worker:
     def _types(self) -> list[str]:
         return list(self.settings.types) or self._registry.names()
 
-    def _start(self, shards: list[int]) -> tuple[Claimer, list[str]]:
+    def _start(self, shards: list[int]) -> tuple[Claimer, Heartbeat]:
         settings = self.settings
         self._start_executors()
         claim = Claim(
@@ -185,19 +190,18 @@ class Worker:
             settings.lease_seconds,
         )
         appetite = Appetite(settings.poll_seconds, len(shards), lambda: claimer.wake())
-        claimer = Claimer(claim, self.runner, self.outage, self._listener, appetite, shards)
+        claimer = Claimer(claim, self.runner, self._listener, appetite, shards)
         self.claimer = claimer
         heartbeat = Heartbeat(settings, self._worker_id, shards, self.outage, self._held)
         heartbeat.on_lost = self._from_thread(self._lost)
         heartbeat.on_drain = self._from_thread(lambda: self.stop(ExitCode.DRAINED))
-        self._heartbeat = heartbeat
         self._listener.on_work = appetite.wake
         self._listener.on_lost = claimer.on_stale = heartbeat.kick
-        names = claimer.start(self._loops, settings.connections, settings.dsn, settings.prepare)
+        serve(claimer, self._loops, self.outage, settings)
         self._loops.start("listener", self._listener.run)
         heartbeat.start()
         self._tick()
-        return claimer, names
+        return claimer, heartbeat
 
     def _start_executors(self) -> None:
         modes = {
@@ -205,11 +209,11 @@ class Worker:
             for name in self._types()
             if (definition := self._registry.get(name)) is not None
         }
-        if "process" in modes:
+        if "process" in modes and self._processes:
             self._pool = Pool(self.settings, self._worker_id, self.runner, self._guard, self.fatal)
             self.runner.executors["process"] = self._pool
             self._pool.start()
-        if "thread" in modes:
+        if "thread" in modes or ("process" in modes and not self._processes):
             self._threads = Threads(
                 self.settings,
                 self._worker_id,
@@ -218,6 +222,7 @@ class Worker:
                 lambda: self.fatal("all threads are lost to tasks that do not stop"),
             )
             self.runner.executors["thread"] = self._threads
+            self.runner.executors.setdefault("process", self._threads)
 
     def _from_thread(self, call: Callable[..., None]) -> Callable[..., None]:
         def forward(*arguments: object) -> None:
@@ -251,59 +256,11 @@ class Worker:
             self.fatal("a loop has made no progress for too long")
         self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
 
-    async def _shut_down(self, claimer: Claimer, names: list[str]) -> None:
-        log.info("worker stopping", running=self.slots.running)
-        claimer.claiming = False
-        claimer.appetite.close()
-        self.runner.hand_back_waiting()
-        claimer.flush()
-        await self._finish_tasks(claimer)
-        await self._finish_recording(claimer)
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-        await self._loops.stop("listener", *names)
+    def _close_executors(self) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
-        await self._close_executors()
-        await self._unregister()
-
-    async def _finish_tasks(self, claimer: Claimer) -> None:
-        settings = self.settings
-        if await self._until(lambda: not claimer.items(), settings.grace_seconds):
-            return
-        for item in claimer.items():
-            self.runner.stop(item, "shutdown")
-        await self._until(lambda: not claimer.items(), settings.kill_grace_seconds + 1)
-
-    async def _finish_recording(self, claimer: Claimer) -> None:
-        # A claim may still be on its way; what it brings goes back by itself.
-        claimer.flush()
-        ends = [lease.until for lease in claimer.leases.values()]
-        ends += [sent + self.settings.lease_seconds for sent in claimer.sent.values()]
-        seconds = max(ends, default=0.0) - monotonic()
-        if not await self._until(lambda: not claimer.unrecorded() and not claimer.sent, seconds):
-            log.error("ends of tasks could not be recorded", count=claimer.unrecorded())
-
-    async def _until(self, done: Callable[[], bool], seconds: float) -> bool:
-        end = monotonic() + seconds
-        while not done():
-            if monotonic() >= end:
-                return False
-            await asyncio.sleep(0.01)
-        return True
-
-    async def _close_executors(self) -> None:
         if self._pool is not None:
             self._pool.close()
         if self._threads is not None:
             self._threads.close()
         self._contexts.close()
-
-    async def _unregister(self) -> None:
-        try:
-            async with asyncio.timeout(2):
-                conn, _ = await connect_async(self.settings.dsn, "worker", prepare=False)
-                await calls.unregister_worker(conn, self._worker_id)
-                await conn.close()
-        except Exception as error:
-            log.warning("the worker could not take itself off the list", cause=str(error))
