@@ -79,7 +79,7 @@ def migrate(
         engine = create_engine(
             "postgresql+psycopg://", creator=lambda: connection, poolclass=NullPool
         )
-        installation = run.Installation(connection, sql_root, shards, report)
+        installation = run.Installation(connection, sql_root, migrations, shards, report)
         with (
             engine.connect().execution_options(isolation_level="READ COMMITTED") as alembic_side,
             session.naming_blockers(dsn, lock_timeout) as blockers,

@@ -52,5 +52,11 @@ def failed_in(where: str, text: str, error: psycopg.Error) -> SqlFileError:
     diag = error.diag
     position = int(diag.statement_position or 0)
     line = f" line {text.count(chr(10), 0, position) + 1}" if position else ""
-    details = [diag.message_primary or str(error), diag.message_detail, diag.context]
+    details = [diag.message_primary or str(error), detail(error), diag.context]
     return SqlFileError(f"{where}{line}: {'; '.join(part for part in details if part)}")
+
+
+def detail(error: psycopg.Error) -> str | None:
+    """Give the server's detail in one line."""
+    text = error.diag.message_detail
+    return text and "; ".join(text.splitlines())

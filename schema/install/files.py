@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.types.json import Jsonb
 
-from .errors import MigrationError, failed_in
+from .errors import MigrationError, detail, failed_in
 from .session import Connection
 
 ROOT = Path(__file__).parent.parent
@@ -158,7 +158,7 @@ def drop_functions(connection: Connection, names: set[str]) -> list[str]:
         except psycopg.errors.DependentObjectsStillExist as error:
             raise MigrationError(
                 f"Function {name} is no longer part of Skiplane but is still used: "
-                f"{error.diag.message_detail}. Change or drop that first."
+                f"{detail(error)}. Change or drop that first."
             ) from error
         done.append(f"dropped function {name}")
     return done

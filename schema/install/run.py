@@ -22,16 +22,23 @@ class Installation:
     Args:
         connection: In the migration's transaction, alone in migrating.
         root: Folder with tables, functions, views and grants.
+        migrations: Folder with the Alembic environment.
         count: Number of shards that was asked for, None to leave it.
         report: Told each thing that was done, and warnings.
     """
 
     def __init__(
-        self, connection: Connection, root: Path, count: int | None, report: Callable[[str], None]
+        self,
+        connection: Connection,
+        root: Path,
+        migrations: Path,
+        count: int | None,
+        report: Callable[[str], None],
     ) -> None:
         self.done: list[str] = []
         self.root = root
         self.connection = connection
+        self._migrations = migrations
         self._count = count
         self._report = report
         self._fresh = False
@@ -53,33 +60,34 @@ class Installation:
             SchemaTooNew: A newer release was here.
             MigrationError: The schema belongs to somebody else.
         """
-        versions.refuse_newer(self.connection)
+        owner = self._owner()
+        # With our own rights: the owner may be unable to make roles.
         for role in roles.make_roles(self.connection):
             self.did(f"created role {role}")
-        self._become_owner()
+        if owner is None:
+            self._make_schema()
+        else:
+            # All has one owner, whoever migrates.
+            self.connection.execute(f"set local role {owner}".encode())
+        versions.refuse_newer(self.connection)
+        # Refuses a version that it does not know, which Alembic would only stumble over.
+        versions.pending(self._migrations, versions.current(self.connection))
         if not files.exists(self.connection, "skiplane.applied_file"):
             self._refuse_foreign_tables()
             self.connection.execute(files.BOOTSTRAP)
 
-    def _become_owner(self) -> None:
-        """Make the schema, or act as its owner, so that all has one owner whoever migrates."""
+    def _owner(self) -> str | None:
+        """Give the schema's owner, quoted, None when there is no schema."""
         row = self.connection.execute(
-            "select nspowner::regrole::text, nspowner = current_user::regrole,"
-            " pg_has_role(nspowner, 'member')"
+            "select nspowner::regrole::text, pg_has_role(nspowner, 'member')"
             " from pg_namespace where nspname = 'skiplane'"
         ).fetchone()
-        if row is None:
-            self._make_schema()
-            return
-        owner, is_own, may_become = row
-        if not is_own and not may_become:
+        if row is not None and not row[1]:
             raise MigrationError(
-                f"Schema skiplane belongs to role {owner}, and "
-                f"{one(self.connection, 'select current_user')} is not a member of it: "
-                "migrate as the owner."
+                f"Schema skiplane belongs to role {row[0]}, and {self.connection.info.user} "
+                "is not a member of it: migrate as the owner."
             )
-        if not is_own:
-            self.connection.execute(f"set local role {owner}".encode())
+        return str(row[0]) if row else None
 
     def _make_schema(self) -> None:
         try:

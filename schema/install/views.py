@@ -4,7 +4,7 @@ import re
 
 import psycopg
 
-from .errors import MigrationError, SqlFileError
+from .errors import MigrationError, SqlFileError, detail
 from .files import SqlFile, execute_file, remember
 from .session import Connection
 
@@ -71,5 +71,5 @@ def _drop(connection: Connection, names: set[str]) -> None:
     except psycopg.errors.DependentObjectsStillExist as error:
         raise MigrationError(
             f"A view of Skiplane changes its columns, and something uses it: "
-            f"{error.diag.message_detail}. Drop that, migrate, and make it again."
+            f"{detail(error)}. Drop that, migrate, and make it again."
         ) from error
