@@ -119,7 +119,11 @@ begin
         exit when v_queue is null;
         continue when pg_try_advisory_lock(1397442898, hashtext(v_queue))
             and pg_advisory_unlock(1397442898, hashtext(v_queue));
-        if exists (select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard)) then
+        -- What has waited for longer was seen by the worker's claim after it began to wait: it is not for this worker.
+        if exists (
+            select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard) w
+            where w.due_at > skiplane.clock() - interval '2 seconds')
+        then
             perform pg_notify(skiplane.queue_channel(v_queue), '');
             v_count := v_count + 1;
         end if;
