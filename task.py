@@ -234,7 +234,8 @@ class Task(Generic[P, R]):
             msgspec.json.Decoder(kind)
         except (NameError, TypeError, AttributeError, RecursionError):
             return Any
-        return kind
+        # "-> None" with ctx.set_result() is no contradiction.
+        return Any if kind is type(None) else kind
 
 
 def _defaults(definition: TaskDefinition) -> dict[str, Any]:

@@ -126,10 +126,19 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
-class DeadLetter(TaskRecord, frozen=True, kw_only=True):
-    """A task whose retries are used up."""
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A task whose retries are used up. ``cursor`` is as in TaskRecord."""
 
+    task_id: UUID
+    task_type: str
+    queue: str
+    tenant_id: str | None = None
+    payload: Any = None
+    error_type: str | None = None
+    error_message: str | None = None
+    created_at: datetime | None = None
     died_at: datetime | None = None
+    cursor: str | None = None
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -148,15 +157,14 @@ class Result(msgspec.Struct, frozen=True):
     error_message: str | None = None
 
 
-_T = TypeVar("_T", bound=TaskRecord)
-_decoders: dict[type[TaskRecord], msgspec.json.Decoder[Any]] = {
+_T = TypeVar("_T", TaskRecord, DeadLetter)
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in (TaskRecord, DeadLetter)
 }
-_TIMES = tuple(f.name for f in msgspec.structs.fields(DeadLetter) if f.type == datetime | None)
 
 
-def decode_task(document: str | bytes, kind: type[_T]) -> _T:
-    """Read the engine's document of a task.
+def decode_record(document: str | bytes, kind: type[_T]) -> _T:
+    """Read the engine's document of a task or a dead letter.
 
     A number that no float holds becomes an infinity and a time that no datetime
     holds (``infinity``, the year 294276) the nearest one: what somebody wrote
@@ -166,7 +174,9 @@ def decode_task(document: str | bytes, kind: type[_T]) -> _T:
         record: _T = _decoders[kind].decode(document)
     except msgspec.ValidationError:
         values = decode_json(document)
-        values |= {name: _nearest(values[name]) for name in _TIMES if values.get(name)}
+        for field in msgspec.structs.fields(kind):
+            if field.type == datetime | None and values.get(field.name):
+                values[field.name] = _nearest(values[field.name])
         record = msgspec.convert(values, kind)
     return record
 

@@ -11,11 +11,11 @@ from .call import Call, Rows, as_uuid, call, optional_instant, task_id_argument,
 from .encode import check_text, decode_json, encode_json
 from .options import integer
 from .producer import changes
-from .records import DeadLetter, Result, Status, TaskRecord, decode_task
+from .records import DeadLetter, Result, Status, TaskRecord, decode_record
 
 
 def _one(rows: Rows) -> TaskRecord:
-    return decode_task(rows[0][0], TaskRecord)
+    return decode_record(rows[0][0], TaskRecord)
 
 
 def get_task(task_id: UUID | str) -> Call[TaskRecord]:
@@ -40,7 +40,7 @@ def list_tasks(
     return call(
         "list_tasks",
         "list_tasks::text",
-        lambda rows: [decode_task(row[0], TaskRecord) for row in rows],
+        lambda rows: [decode_record(row[0], TaskRecord) for row in rows],
         {
             "status": ("text[]", wanted and [check_text("status", one) for one in wanted]),
             "task_type": text("task_type", task_type),
@@ -147,7 +147,7 @@ def list_dead_letters(
     return call(
         "list_dead_letters",
         "list_dead_letters::text",
-        lambda rows: [decode_task(row[0], DeadLetter) for row in rows],
+        lambda rows: [decode_record(row[0], DeadLetter) for row in rows],
         {
             "task_type": text("task_type", task_type),
             "queue": text("queue", queue),

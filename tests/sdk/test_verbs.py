@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from skiplane import Conflict, InvalidInput, NotFound, Skiplane, StaleVersion, Status
-from skiplane.schema.records import TaskRecord, decode_task
+from skiplane.schema.records import TaskRecord, decode_record
 from skiplane.task import Task
 from skiplane.testing import drain
 
@@ -165,11 +165,11 @@ DOCUMENT = (
     ],
 )
 def test_a_time_that_no_datetime_holds_is_the_nearest(text: str, read: datetime) -> None:
-    assert decode_task(DOCUMENT % (text, "{}"), TaskRecord).scheduled_at == read
+    assert decode_record(DOCUMENT % (text, "{}"), TaskRecord).scheduled_at == read
 
 
 def test_a_number_that_no_float_holds_does_not_break_a_record() -> None:
-    assert decode_task(DOCUMENT % ("infinity", "1e400"), TaskRecord).payload == math.inf
+    assert decode_record(DOCUMENT % ("infinity", "1e400"), TaskRecord).payload == math.inf
 
 
 async def test_a_row_set_by_hand_does_not_break_a_list(
