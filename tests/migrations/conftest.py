@@ -1,5 +1,6 @@
 """A small tree of SQL files that tests change, and a migrator in its own process."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from skiplane.schema.install.versions import FOLDER
 from skiplane.schema.migrate import check, migrate
+from skiplane.tests.support import Databases, Role
 
 FILES = {
     "tables/010_setting.sql": """
@@ -62,6 +64,29 @@ except MigrationError as error:
     print(type(error).__name__, error, flush=True)
     sys.exit(1)
 """
+
+
+# What web applications set on their roles, and what an enemy would.
+HOSTILE = {
+    "statement_timeout": "'5s'",
+    "lock_timeout": "'1s'",
+    "idle_in_transaction_session_timeout": "'10s'",
+    "default_transaction_isolation": "serializable",
+    "default_transaction_read_only": "on",
+    "default_transaction_deferrable": "on",
+    "search_path": "evil, public",
+    "datestyle": "'SQL, DMY'",
+    "intervalstyle": "iso_8601",
+    "timezone": "'Asia/Tokyo'",
+    "standard_conforming_strings": "off",
+    "check_function_bodies": "off",
+    "client_encoding": "latin1",
+    "bytea_output": "escape",
+    "transform_null_equals": "on",
+    "quote_all_identifiers": "on",
+    "row_security": "off",
+    "client_min_messages": "debug1",
+}
 
 
 class Tree:
@@ -142,3 +167,16 @@ def refusal(process: "subprocess.Popen[str]") -> str:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1, out + err
     return out
+
+
+@contextlib.contextmanager
+def owner_of_a_database(
+    databases: Databases, attributes: str = ""
+) -> Iterator[tuple[Role, str, psycopg.Connection[Any]]]:
+    """Make a role, a database of its own, and a connection of an administrator to it."""
+    with (
+        databases.role(attributes) as role,
+        databases.fresh(owner=role.name) as name,
+        databases.admin(name) as admin,
+    ):
+        yield role, databases.dsn(name, role), admin

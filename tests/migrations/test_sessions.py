@@ -1,7 +1,6 @@
 """What a role, a database, a pooler or other applications bring does not matter."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -9,45 +8,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from skiplane.schema.migrate import MigrationError, ServerTooOld
-from skiplane.tests.support import Databases, Role
+from skiplane.tests.support import Databases
 
-from .conftest import FILES, Tree
+from .conftest import FILES, HOSTILE, Tree, owner_of_a_database
 
 Query = Callable[..., Any]
-
-HOSTILE = {
-    "statement_timeout": "'5s'",
-    "lock_timeout": "'1s'",
-    "idle_in_transaction_session_timeout": "'10s'",
-    "default_transaction_isolation": "serializable",
-    "default_transaction_read_only": "on",
-    "default_transaction_deferrable": "on",
-    "search_path": "evil, public",
-    "datestyle": "'SQL, DMY'",
-    "intervalstyle": "iso_8601",
-    "timezone": "'Asia/Tokyo'",
-    "standard_conforming_strings": "off",
-    "check_function_bodies": "off",
-    "client_encoding": "latin1",
-    "bytea_output": "escape",
-    "transform_null_equals": "on",
-    "quote_all_identifiers": "on",
-    "row_security": "off",
-    "client_min_messages": "debug1",
-}
-
-
-@contextlib.contextmanager
-def owner_of_a_database(
-    databases: Databases, attributes: str = ""
-) -> Iterator[tuple[Role, str, psycopg.Connection[Any]]]:
-    """Make a role, a database of its own, and a connection of an administrator to it."""
-    with (
-        databases.role(attributes) as role,
-        databases.fresh(owner=role.name) as name,
-        databases.admin(name) as admin,
-    ):
-        yield role, databases.dsn(name, role), admin
 
 
 def one(connection: psycopg.Connection[Any], text: str) -> Any:
