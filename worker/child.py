@@ -22,7 +22,7 @@ from ..log import setup_logging
 from ..schema.errors import NotInstalled, from_driver
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
-from .orders import READY, STOP, ExitCode, Orders
+from .orders import ENDED, READY, STOP, ExitCode, Orders
 from .processes import die_with_parent
 from .registry import Registry
 from .settings import WorkerSettings
@@ -118,7 +118,9 @@ def _serve(
             # goes through the loop; it is no wish of the worker's.
             log.error("task code raised through the event loop", error=repr(error))
     try:
-        return task.result()
+        code = task.result()
+        _write(guard, ENDED)
+        return code
     except Exception as error:
         known = from_driver(error)
         if isinstance(known, NotInstalled):

@@ -10,7 +10,7 @@ import uuid
 
 import msgspec
 
-from .orders import READY, STOP, Orders
+from .orders import ENDED, READY, STOP, Orders
 from .processes import is_running, kill_group
 from .settings import WorkerSettings
 
@@ -23,6 +23,7 @@ class ChildProcess:
         guard: Readable when it is ready, and at the end when it and its pool's
             host are gone.
         ready: Whether it has said that it claims.
+        ended: Whether it has said that it ends as it should.
         outstayed: Whether it was killed because it did not stop in time.
     """
 
@@ -30,6 +31,7 @@ class ChildProcess:
         """Start it; from the main thread only, whose end would kill it."""
         self.worker_id = str(uuid.uuid4())
         self.ready = False
+        self.ended = False
         self.outstayed = False
         self._began = time.monotonic()
         their_command, self._command = os.pipe()
@@ -63,11 +65,11 @@ class ChildProcess:
         return time.monotonic() - self._began
 
     def hear(self) -> bool:
-        """Take what it has said; True when it is ready."""
-        with contextlib.suppress(BlockingIOError):
-            if READY in os.read(self.guard, 64):
-                self.ready = True
-        return self.ready
+        """Take what it has said; False at the end."""
+        data = os.read(self.guard, 64)
+        self.ready |= READY in data
+        self.ended |= ENDED in data
+        return bool(data)
 
     def poll(self) -> int | None:
         """Give its exit code, None while it lives."""
@@ -97,7 +99,7 @@ class ChildProcess:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             ready, _, _ = select.select([self.guard], [], [], left)
-            if ready and not os.read(self.guard, 64):
+            if ready and not self.hear():
                 break
         os.close(self.guard)
         os.close(self._command)

@@ -8,8 +8,10 @@ from .settings import WorkerSettings
 
 # On the command pipe, after the orders.
 STOP = b"s"
-# On the guard pipe.
+# On the guard pipe: it claims; it has ended as it should, which an exit code
+# cannot say, since a task may call os._exit(0).
 READY = b"r"
+ENDED = b"e"
 
 
 class Orders(msgspec.Struct):

@@ -87,14 +87,17 @@ class Supervisor:
             if key.fileobj is self._woken:
                 self._woken.recv(4096)
             else:
-                child: ChildProcess = key.data
-                if child.hear() and not self._ever_ready:
-                    self._ever_ready = True
+                self._hear(key.data)
         self._obey_signals()
         self._reap()
         for worker_id in self._keeper.overdue():
             self._kill_overdue(worker_id)
         self._kill_what_outstays()
+
+    def _hear(self, child: ChildProcess) -> None:
+        if not child.hear():  # its process is about to be reaped
+            self._selector.unregister(child.guard)
+        self._ever_ready |= child.ready
 
     def _patience(self) -> float:
         if self._stopping_since is not None:
@@ -140,7 +143,8 @@ class Supervisor:
         for number, child in enumerate(self._children):
             if child is not None and child.poll() is not None:
                 self._children[number] = None
-                self._selector.unregister(child.guard)
+                if child.guard in self._selector.get_map():
+                    self._selector.unregister(child.guard)
                 self._see_off(number, child)
         if os.getpid() == 1:
             _reap_orphans()
@@ -150,7 +154,7 @@ class Supervisor:
         # Its pool's host first kills what belongs to the pool: nothing of the
         # child may run on when its tasks are given to others.
         child.finish(_SETTLE_SECONDS)
-        charge = code != ExitCode.DONE and not child.outstayed
+        charge = not child.ended and not child.outstayed
         self._keeper.release(
             child.worker_id, f"worker process ended: {child.how_it_ended()}", charge
         )

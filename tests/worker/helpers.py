@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,12 +103,25 @@ class WorkerCommand:
         log: Everything that it and its children write.
     """
 
-    def __init__(self, dsn: str, log: Path, *options: str, app: str = APP) -> None:
+    def __init__(
+        self, dsn: str, log: Path, *options: str, app: str = APP, prefix: Sequence[str] = ()
+    ) -> None:
         self.log = log
         command = "from skiplane.cli import main; main(prog_name='skiplane')"
         with log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", command, "worker", "--app", app, "--dsn", dsn, *options],
+                [
+                    *prefix,
+                    sys.executable,
+                    "-c",
+                    command,
+                    "worker",
+                    "--app",
+                    app,
+                    "--dsn",
+                    dsn,
+                    *options,
+                ],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "SKIPLANE_LOG_FORMAT": "json"},
@@ -154,7 +167,7 @@ class WorkerCommand:
             self.process.kill()
             self.process.wait()
         for pid in self.child_pids():
-            wait_until(lambda pid=pid: not alive(pid), 10, f"process {pid} to be gone")
+            wait_gone(pid)
 
 
 @contextmanager
@@ -179,3 +192,8 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def wait_gone(pid: int, timeout: float = 10) -> None:
+    """Wait until a process has ended."""
+    wait_until(lambda: not alive(pid), timeout, f"process {pid} to be gone")

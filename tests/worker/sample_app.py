@@ -3,6 +3,7 @@
 # ruff: noqa: ASYNC240, ASYNC251  (what tasks do wrong is the point)
 
 import asyncio
+import contextlib
 import ctypes
 import decimal
 import os
@@ -52,10 +53,8 @@ async def hold_gil(seconds: int) -> str:
 async def stubborn(seconds: float) -> str:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(0.01)
-        except asyncio.CancelledError:
-            pass
     return "late"
 
 
