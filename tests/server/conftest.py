@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from skiplane.schema.embedded import EmbeddedServer
 from skiplane.tests.support.databases import server_folder
 
 PROGRAM = """
@@ -70,9 +71,26 @@ class Starter:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def empty_folder() -> Iterator[Path]:
     """A folder that the server's user can enter."""
     with server_folder() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def initialised() -> Iterator[Path]:
+    """A folder with a stopped server; initdb takes longer than all the rest of most tests."""
+    with server_folder() as made:
+        with EmbeddedServer(made, fast=True):
+            pass
+        yield made
+
+
+@pytest.fixture
+def folder(initialised: Path) -> Iterator[Path]:
+    """A copy of that folder."""
+    with server_folder() as made:
+        subprocess.run(["cp", "-a", f"{initialised}/.", made], check=True)
         yield made
 
 

@@ -35,18 +35,18 @@ def test_server_of_root_runs_as_another_user(folder: Path):
         assert value(server.dsn(), "select 1") == 1
 
 
-def test_server_of_an_ordinary_user_runs_as_that_user(folder: Path, starter: Start):
+def test_server_of_an_ordinary_user_runs_as_that_user(empty_folder: Path, starter: Start):
     uid = nobody()
-    os.chown(folder, uid, uid)
-    server = starter(folder / "data", user=uid).ready()
+    os.chown(empty_folder, uid, uid)
+    server = starter(empty_folder / "data", user=uid).ready()
     assert os.stat(f"/proc/{server.pid}").st_uid == uid
 
 
-def test_root_restarts_an_ordinary_users_server_as_that_user(folder: Path, starter: Start):
+def test_root_restarts_an_ordinary_users_server_as_that_user(empty_folder: Path, starter: Start):
     uid = nobody()
-    os.chown(folder, uid, uid)
-    starter(folder / "data", user=uid).ready().end()
-    with EmbeddedServer(folder / "data", fast=True) as server:
+    os.chown(empty_folder, uid, uid)
+    starter(empty_folder / "data", user=uid).ready().end()
+    with EmbeddedServer(empty_folder / "data", fast=True) as server:
         assert os.stat(f"/proc/{server.pid}").st_uid == uid
         assert value(server.dsn(), "select 1") == 1
 
@@ -66,12 +66,12 @@ def test_role_owns_its_database_and_is_no_superuser(folder: Path):
         execute(server.dsn(), "create schema mine")
 
 
-def test_fsync_is_on_unless_fast(folder: Path):
-    with EmbeddedServer(folder / "safe") as safe:
+def test_fsync_is_on_unless_fast(empty_folder: Path):
+    with EmbeddedServer(empty_folder / "safe") as safe:
         assert value(safe.dsn(), "show fsync") == "on"
         assert value(safe.dsn(), "show synchronous_commit") == "on"
         assert value(safe.dsn(), "show data_checksums") == "on"
-    with EmbeddedServer(folder / "fast", fast=True) as fast:
+    with EmbeddedServer(empty_folder / "fast", fast=True) as fast:
         assert value(fast.dsn(), "show fsync") == "off"
 
 
@@ -121,8 +121,8 @@ def test_second_start_attaches_and_leaves_the_server_running(folder: Path, start
     assert processes_of(folder) == []
 
 
-def test_starts_at_the_same_moment_share_one_server(folder: Path, starter: Start):
-    both = [starter(folder), starter(folder)]
+def test_starts_at_the_same_moment_share_one_server(empty_folder: Path, starter: Start):
+    both = [starter(empty_folder), starter(empty_folder)]
     attached = [one.ready().attached for one in both]
     assert sorted(attached) == [False, True]
     assert both[0].pid == both[1].pid
@@ -173,10 +173,10 @@ def test_pid_file_that_names_somebody_elses_process_is_ignored(folder: Path):
         other.wait()
 
 
-def test_unfinished_initdb_is_done_again(folder: Path):
-    (folder / "pg.new").mkdir()
-    (folder / "pg.new" / "PG_VERSION").write_text("18\n")
-    with EmbeddedServer(folder, fast=True) as server:
+def test_unfinished_initdb_is_done_again(empty_folder: Path):
+    (empty_folder / "pg.new").mkdir()
+    (empty_folder / "pg.new" / "PG_VERSION").write_text("18\n")
+    with EmbeddedServer(empty_folder, fast=True) as server:
         assert value(server.dsn(), "select 1") == 1
 
 
@@ -201,10 +201,10 @@ def test_child_that_ends_does_not_stop_its_parents_server(folder: Path):
     wait_until(lambda: not processes_of(folder), what="the server to end")
 
 
-def test_failed_start_says_what_the_server_said(folder: Path):
+def test_failed_start_says_what_the_server_said(empty_folder: Path):
     with pytest.raises(EmbeddedError, match="no_such_setting"):
-        EmbeddedServer(folder, fast=True, settings={"no_such_setting": "1"}).start()
-    with EmbeddedServer(folder, fast=True) as server:
+        EmbeddedServer(empty_folder, fast=True, settings={"no_such_setting": "1"}).start()
+    with EmbeddedServer(empty_folder, fast=True) as server:
         assert value(server.dsn(), "select 1") == 1
 
 
