@@ -61,9 +61,17 @@ def refusals() -> Iterator[None]:
 
 def explain(error: SkiplaneError) -> str:
     """Say what is wrong, where, with which value, and what to do."""
-    where = [part for part in (error.field, error.value) if part and part not in error.message]
-    told = f"{error.message} ({': '.join(where)})" if where else error.message
-    return f"{told} {error.remedy}" if error.remedy else told
+    where = error.field if error.field and error.field not in error.message else ""
+    value = error.value if error.value and error.value not in error.message else ""
+    place = " = ".join(part for part in (where, value) if part)
+    told = _sentence(f"{error.message.rstrip('.')} ({place})" if place else error.message)
+    return f"{told} {_sentence(error.remedy)}" if error.remedy else told
+
+
+def _sentence(text: str) -> str:
+    # The engine writes in the style of PostgreSQL: lower case, no full stop.
+    first = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]
+    return f"{first}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 
 def find_dsn(config: Config) -> str:
@@ -91,6 +99,9 @@ def console() -> Console:
 
 def table(title: str | None, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     """Build a table; None shows as a dash, statuses in their colours."""
+    rows = list(rows)
+    if title and not rows:
+        title = f"{title}: none"
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, overflow="fold")

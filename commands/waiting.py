@@ -14,6 +14,12 @@ from ..schema.task_calls import get_results, get_task
 from .database import Database
 from .output import cell, console, fail, print_json, short, table, when
 
+# What people look for first; the rest follows as the engine has it.
+FIRST_FIELDS = (
+    "task_id", "task_type", "status", "payload", "result", "error_type", "error_message",
+    "progress", "queue", "priority", "attempt", "max_retries", "created_at", "scheduled_at",
+    "started_at", "completed_at", "duration_ms",
+)  # fmt: skip
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 
 
@@ -75,7 +81,8 @@ def _what_it_does(db: Database, task_id: UUID) -> str:
 
 def _fields(document: dict[str, Any]) -> Table:
     made = Table.grid(padding=(0, 2))
-    for name, value in document.items():
+    for name in dict.fromkeys((*FIRST_FIELDS, *document)):
+        value = document.get(name)
         if value in (None, [], {}) or name in ("attempts", "actions", "cursor"):
             continue
         if name == "progress":
