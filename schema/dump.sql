@@ -435,6 +435,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- function skiplane._body(p_task skiplane.task, p_scheduled_at timestamp with time zone, p_delay_seconds double precision) returns jsonb
 --   sql, stable, search_path=pg_catalog, pg_temp
 
+-- function skiplane._bounded_number(p_object jsonb, p_field text, p_most double precision) returns double precision
+--   sql, immutable, parallel safe
+
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable, search_path=pg_catalog, pg_temp
 
@@ -514,13 +517,16 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
---   plpgsql, stable, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_reader
+--   plpgsql, stable, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_reader
 
 -- function skiplane._find_task(p_id uuid) returns skiplane.task
 --   plpgsql, stable, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 --   plpgsql, stable, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._first_place() returns bigint
+--   sql, volatile, search_path=pg_catalog, pg_temp
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, search_path=pg_catalog, pg_temp, DateStyle=ISO, YMD, TimeZone=UTC
@@ -570,7 +576,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone) returns uuid[]
+-- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp
 
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
@@ -642,7 +648,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- function skiplane._store_timer(p_id uuid, p_due_at timestamp with time zone, p_status skiplane.task_status, p_key text, p_payload json, p_task skiplane.task, p_attempt smallint, p_fence integer) returns void
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp
 
--- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, OUT ids uuid[], OUT duplicates boolean[]) returns record
+-- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp
 
 -- function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task) returns skiplane.submitted

@@ -26,16 +26,28 @@ comment on function skiplane._utc_day(timestamptz) is 'UTC day of an instant, wh
 
 -- The last 48 bits count up from a random start: unique with 2^47 possible starts per quarter microsecond, and
 -- in order inside one call.
-create or replace function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamptz) returns uuid[]
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+create or replace function skiplane._first_place() returns bigint
+language sql volatile set search_path = pg_catalog, pg_temp
+as $$ select ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint & 140737488355327 $$;
+
+comment on function skiplane._first_place() is 'A random start for the last 48 bits of ids.';
+
+create or replace function skiplane._new_ids(
+    p_shard smallint, p_count integer, p_at timestamptz, p_places bigint[] default null
+) returns uuid[] language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_us bigint := floor(extract(epoch from p_at) * 1000000)::bigint;
-    v_start bigint := ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint & 140737488355327;
+    v_start bigint := skiplane._first_place();
     v_head text := lpad(to_hex(v_us / 1000), 12, '0') || '7' || lpad(to_hex((v_us % 1000) * 4096 / 1000), 3, '0')
         || lpad(to_hex(32768 | (p_shard & 16383)), 4, '0');
 begin
-    if p_count = 1 then
+    if p_places is not null then
+        return array(
+            select (v_head || lpad(to_hex(p.place), 12, '0'))::uuid from unnest(p_places) with ordinality as p (place, ord)
+            order by p.ord
+        );
+    elsif p_count = 1 then
         return array[(v_head || lpad(to_hex(v_start), 12, '0'))::uuid];
     end if;
     return array(
@@ -44,7 +56,8 @@ begin
 end
 $$;
 
-comment on function skiplane._new_ids(smallint, integer, timestamptz) is 'New task ids of one shard, in growing order.';
+comment on function skiplane._new_ids(smallint, integer, timestamptz, bigint[]) is
+'New task ids of one shard, in growing order. p_places are their last 48 bits: ids of several calls then grow together.';
 
 -- Any label will do for a task without a key; one with a key must always come to the same shard.
 create or replace function skiplane._pick_shard(p_tenant_id text, p_key text) returns smallint

@@ -91,7 +91,7 @@ language sql immutable parallel safe
 as $$
     select octet_length(p_text) > 1048576 or strpos(p_text, '\u') > 0
         or octet_length(p_text) * 2 - octet_length(replace(p_text, '[', '')) - octet_length(replace(p_text, '{', '')) > 100
-        or p_text ~ '[0-9][eE][+-]?[0-9]{3}|[0-9]{200}[0-9]{109}'
+        or p_text ~ '[0-9][eE][+-]?[0-9]{3}|[0-9]{200}(?:[0-9]{101}|[0-9.]*[eE])'
 $$;
 
 comment on function skiplane._suspicious_json(text) is
@@ -103,18 +103,23 @@ comment on function skiplane._suspicious_json(text) is
 create or replace function skiplane._unreadable_json(p_text text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
-declare v_json jsonb;
+declare
+    v_json jsonb;
+    v_large text := '[0-9][eE][+-]?0*([3-9][0-9]{2}|[1-9][0-9]{3})|[0-9]{200}[0-9]{101}';
 begin
     if not skiplane._suspicious_json(p_text) then
         perform p_text::json;
         return null;
     end if;
     -- A number token counts, not the same characters inside a string.
-    if regexp_replace(p_text, '"(\\.|[^"\\])*"', '""', 'g')
-        ~ '[0-9][eE][+-]?0*([3-9][0-9]{2}|[1-9][0-9]{3})|[0-9]{200}[0-9]{109}' then
+    if p_text ~ v_large and regexp_replace(p_text, '"(\\.|[^"\\])*"', '""', 'g') ~ v_large then
         return 'a number is too large';
     end if;
     v_json := p_text::jsonb;
+    -- Written out, the digits before an exponent count as well.
+    if p_text ~ '[0-9][eE]' and regexp_replace(v_json::text, '"(\\.|[^"\\])*"', '""', 'g') ~ '[0-9]{200}[0-9]{101}' then
+        return 'a number is too large';
+    end if;
     if jsonb_path_exists(v_json, '$.**{101}') then
         return 'nesting is deeper than 100 levels';
     end if;

@@ -78,7 +78,7 @@ begin
             'give RFC 3339 text with an offset, such as 2026-04-04T09:00:00Z');
     end if;
     return v_text::timestamptz;
-exception when datetime_field_overflow or invalid_datetime_format then
+exception when datetime_field_overflow or invalid_datetime_format or invalid_time_zone_displacement_value then
     perform skiplane._refuse('SK001', p_field, v_text, format('%s is no date of the calendar', p_field),
         'give RFC 3339 text with an offset, such as 2026-04-04T09:00:00Z');
 end

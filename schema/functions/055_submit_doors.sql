@@ -2,7 +2,7 @@
 
 -- p_template says everything but ids, payloads and keys. p_body is what a repeated key is compared by.
 create or replace function skiplane._submit(
-    p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb,
+    p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] default null,
     out ids uuid[], out duplicates boolean[]
 ) language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
@@ -10,6 +10,7 @@ declare
     t skiplane.task := p_template;
     v_count integer := cardinality(p_payloads);
     v_key text;
+    v_start bigint;
     v_new uuid[];
     v_shards smallint[];
 begin
@@ -20,7 +21,7 @@ begin
     end if;
     if p_keys is null then
         t.shard := skiplane._pick_shard(t.tenant_id, null);
-        ids := skiplane._new_ids(t.shard, v_count, t.created_at);
+        ids := skiplane._new_ids(t.shard, v_count, t.created_at, p_places);
         perform skiplane._store_tasks(ids, p_payloads, array[]::text[], t);
         return;
     end if;
@@ -29,7 +30,9 @@ begin
             perform skiplane._check_name('idempotency_key', v_key);
         end if;
     end loop;
-    select array_agg((skiplane._new_ids(skiplane._pick_shard(t.tenant_id, u.key), 1, t.created_at))[1] order by u.ord)
+    v_start := skiplane._first_place();
+    select array_agg((skiplane._new_ids(skiplane._pick_shard(t.tenant_id, u.key), 1, t.created_at,
+        array[coalesce(p_places[u.ord], v_start + u.ord)]))[1] order by u.ord)
     into v_new from unnest(p_keys) with ordinality as u (key, ord);
     ids := skiplane._reserve_keys(t.tenant_id, p_keys, v_new, array(
         select sha256(convert_to((p_body || jsonb_build_object('payload', u.payload::jsonb))::text, 'UTF8'))
@@ -45,7 +48,7 @@ begin
 end
 $$;
 
-comment on function skiplane._submit(skiplane.task, json[], text[], jsonb) is
+comment on function skiplane._submit(skiplane.task, json[], text[], jsonb, bigint[]) is
 'Gives ids to tasks that share a template, once per idempotency key, and stores the new ones.';
 
 create or replace function skiplane.submit_task(

@@ -40,30 +40,33 @@ declare
     s record;
     g record;
     v_done skiplane.submitted[] := '{}';
+    v_start bigint := skiplane._first_place();
 begin
     perform pg_current_xact_id();
     v_now := skiplane.clock();
     if p_tasks is null or jsonb_typeof(p_tasks) <> 'array' then
         perform skiplane._refuse('SK001', 'tasks', p_tasks::text, 'tasks is not an array', 'give a JSON array of task objects');
     end if;
+    perform skiplane._check_fields(y.value, '{}', 'task')
+    from jsonb_array_elements(p_tasks) as y (value) where jsonb_typeof(y.value) <> 'object';
     for g in
         select e.options, min(e.ord) as first, array_agg(e.ord order by e.ord) as ords, e.key,
             array_agg(coalesce(e.payload, '{}')::json order by e.ord) as payloads
         from (
             select x.value - '{payload,idempotency_key}'::text[] as options, x.value -> 'payload' as payload, x.ord,
                 skiplane._text_field(x.value, 'idempotency_key', null) as key
-            from (select y.value, y.ord, skiplane._check_fields(y.value, array(select jsonb_object_keys(y.value)), 'task')
-                from jsonb_array_elements(p_tasks) with ordinality as y (value, ord)) x
+            from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)
         ) e
         group by e.options, e.key, case when e.key is not null then e.ord end
-        order by e.options ->> 'metadata' nulls first, e.key nulls first, min(e.ord)
+        order by coalesce(e.options -> 'metadata' ->> 'tenant_id', 'default'), e.key nulls first, min(e.ord)
     loop
         t := skiplane._object_template(g.options, v_now);
         perform skiplane._check_json(format('tasks[%s].payload', g.ords[p.n] - 1), p.value::text, 1048576)
         from unnest(g.payloads) with ordinality as p (value, n);
         s := skiplane._submit(t, g.payloads, case when g.key is not null then array[g.key] end,
             case when g.key is not null then skiplane._body(t, skiplane._time_field(g.options, 'scheduled_at'),
-                skiplane._number_field(g.options, 'delay_seconds', null)) end);
+                skiplane._number_field(g.options, 'delay_seconds', null)) end,
+            array(select v_start + o from unnest(g.ords) with ordinality as u (o, n) order by n));
         v_done := v_done || array(
             select skiplane._submitted(o.ord::integer, s.ids[o.n::integer], coalesce(s.duplicates[o.n::integer], false), t)
             from unnest(g.ords) with ordinality as o (ord, n));

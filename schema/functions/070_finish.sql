@@ -30,6 +30,17 @@ as $$ select case when octet_length(p_text) <= p_most then p_text else left(p_te
 
 comment on function skiplane._clean_text(text, integer) is 'Shortens an error text.';
 
+-- What is no number, or none that a column can hold, must not keep a failure from being recorded.
+create or replace function skiplane._bounded_number(p_object jsonb, p_field text, p_most double precision)
+returns double precision language sql immutable parallel safe
+as $$
+    select case when jsonb_typeof(p_object -> p_field) = 'number' then
+        least(greatest((p_object ->> p_field)::numeric, 0), p_most::numeric)::double precision end
+$$;
+
+comment on function skiplane._bounded_number(jsonb, text, double precision) is
+'A number field pressed into 0 to p_most; NULL when it is no number.';
+
 create or replace function skiplane._end_task(
     p_id uuid, p_shard smallint, p_day date, p_status skiplane.task_status, p_attempt smallint, p_fence integer,
     p_started timestamptz, p_worker_id uuid, p_error_type text, p_error_message text
@@ -96,7 +107,7 @@ begin
     end if;
     if v_kind in ('release', 'postpone') then
         v_delay := case v_kind when 'release' then 0
-            else least(greatest(coalesce((p_failure ->> 'delay_seconds')::double precision, 0), 0), 31536000) end;
+            else coalesce(skiplane._bounded_number(p_failure, 'delay_seconds', 31536000), 0) end;
         p_attempt := p_attempt - 1;
     else
         v_final := v_kind = 'permanent' or p_attempt > coalesce(t.max_retries, 3);
@@ -109,7 +120,7 @@ begin
                     case when t.retry_jitter = 'decorrelated' then (
                         select a.retry_delay_s from skiplane.attempt a
                         where a.id = p_id and a.shard = p_shard and a.day = p_day order by a.fence desc limit 1) end),
-                least((p_failure ->> 'retry_after_seconds')::double precision, 31536000));
+                skiplane._bounded_number(p_failure, 'retry_after_seconds', 31536000));
         end if;
         insert into skiplane.attempt (
             id, shard, day, fence, attempt, outcome, worker_id, started_at, finished_at, error_type, error_message,

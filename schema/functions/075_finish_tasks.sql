@@ -45,7 +45,9 @@ as $$
 declare v_text text;
 begin
     bad := '{}';
-    if pg_column_size(p_results) < 1048576 and strpos(array_to_string(p_results, ' '), '\u') = 0 then
+    if p_results is null then
+        return;
+    elsif not exists (select from unnest(p_results) x where skiplane._suspicious_json(x)) then
         begin
             results := p_results::json[];
             return;
@@ -79,15 +81,27 @@ declare
     r record;
     v_failures jsonb := skiplane._read_failures(p_failures);
     v_all uuid[] := coalesce(p_task_ids, '{}');
+    v_whole boolean := false;
 begin
+    if cardinality(p_results) <> cardinality(v_all) or cardinality(p_started_us) <> cardinality(v_all)
+        or cardinality(p_took_us) <> cardinality(v_all)
+    then
+        perform skiplane._refuse('SK001', 'results', cardinality(p_results)::text, 'the arrays differ in length',
+            'give one result, start and duration for each task, or NULL for an array');
+    end if;
     if v_failures is null and cardinality(v_all) > 0 then
         -- The common case: a whole lease of successes, in its own order.
         delete from skiplane.lease x
         where x.lease_id = p_lease_id and x.shard = p_shard and x.worker_id = p_worker_id and x.ids = v_all
         returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at into l;
+        v_whole := found;
     end if;
-    if l.ids is null then
+    if not v_whole then
         v_all := v_all || array(select (f ->> 'task_id')::uuid from jsonb_array_elements(v_failures) f);
+        if (select count(distinct x) from unnest(v_all) x) <> cardinality(v_all) then
+            perform skiplane._refuse('SK001', 'task_ids', v_all::text, 'a task is finished twice in one call',
+                'name each task once, as a success or as a failure');
+        end if;
         l := skiplane._leave_lease(p_worker_id, p_lease_id, v_all, p_shard);
     end if;
     if l.ids is null then
@@ -103,8 +117,8 @@ begin
         order by u.id
     loop
         perform skiplane._fail_task(r.id, p_shard, r.day, r.attempt, r.fence, p_worker_id,
-            coalesce(greatest(
-                v_now - make_interval(secs => (r.failure ->> 'started_us')::double precision / 1000000), l.claimed_at), l.claimed_at),
+            greatest(l.claimed_at, coalesce(
+                v_now - make_interval(secs => skiplane._bounded_number(r.failure, 'started_us', 1e15) / 1000000), l.claimed_at)),
             r.failure);
     end loop;
     if l.ids = v_all then
@@ -128,9 +142,12 @@ begin
     begin
         v_failures := p_failures::jsonb;
     exception when data_exception or statement_too_complex then
-        -- An error text that nothing can hold must not keep the failure from being recorded.
+        -- An error text that nothing can hold must not keep the failure from being recorded. Escaped backslashes
+        -- step aside meanwhile (no JSON text holds a raw control character): what follows one is no escape.
         begin
-            v_failures := regexp_replace(p_failures, '\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '?', 'g')::jsonb;
+            v_failures := replace(regexp_replace(replace(p_failures, '\\', chr(1)), '\\u0000'
+                '|\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})'
+                '|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}', '?', 'g'), chr(1), '\\')::jsonb;
         exception when data_exception or statement_too_complex then
             perform skiplane._refuse('SK001', 'failures', left(p_failures, 100), 'failures is not JSON', 'give a JSON array of objects');
         end;

@@ -171,8 +171,11 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     update skiplane.worker w set draining = true where w.worker_id = p_worker_id;
+    if not found then
+        return false;
+    end if;
     perform pg_notify(skiplane.worker_channel(p_worker_id), 'drain');
-    return found;
+    return true;
 end
 $$;
 

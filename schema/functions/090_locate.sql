@@ -21,8 +21,9 @@ $$;
 comment on function skiplane._find_task(uuid) is 'The task row of an id, or a row of NULLs.';
 
 -- Live leases are few: batches in work, not tasks. Those that are running out are looked at last.
+-- With the owner's rights, since readers of the view tasks come here.
 create or replace function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
-language plpgsql stable set search_path = pg_catalog, pg_temp
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare

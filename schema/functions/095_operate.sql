@@ -74,18 +74,19 @@ declare
     t skiplane.task := skiplane._find_task(p_task_id);
     o skiplane.outcome;
     v_copy jsonb;
+    v_fence integer;
     v_now timestamptz;
 begin
     perform pg_current_xact_id();
     v_now := skiplane.clock();
-    delete from skiplane.dead d where d.id = p_task_id and d.shard = v_shard returning d.task into v_copy;
+    delete from skiplane.dead d where d.id = p_task_id and d.shard = v_shard returning d.task, d.fence into v_copy, v_fence;
     if t.id is null and v_copy is not null then
         -- Retention has dropped its history; the dead letter kept the task.
         t := jsonb_populate_record(null::skiplane.task, v_copy - 'payload' || jsonb_build_object('payload', (v_copy ->> 'payload')::jsonb));
         t.day := skiplane._utc_day(v_now);
         insert into skiplane.task select t.*;
         o.status := 'DEAD';
-        o.fence := 0;
+        o.fence := v_fence;
     elsif t.id is null then
         if (skiplane._find_timer(p_task_id, v_shard)).id is null then
             perform skiplane._refuse_unknown(p_task_id);

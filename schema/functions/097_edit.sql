@@ -89,10 +89,10 @@ begin
     if v_due > p_now then
         perform skiplane._store_timer(t.id, v_due, 'RETRYING', t.idempotency_key, null, t, v_attempt, v_fence);
     else
-        -- It keeps its place only in its own lane: elsewhere an older time may lie below the mark.
+        -- It keeps its place only in its own lane and never moves forward there: the mark may be where it was.
         perform skiplane._put_ready(t, case when not v_retimed and p_ready.lane = skiplane._lane_for(
-            t.shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key) then p_ready.due_at else p_now end,
-            v_attempt, v_fence);
+            t.shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key)
+            and coalesce(t.estimate, 2147483647) >= p_ready.estimate then p_ready.due_at else p_now end, v_attempt, v_fence);
     end if;
 end
 $$;

@@ -36,7 +36,8 @@ comment on function skiplane._ids_in_state(text, uuid, uuid, integer) is 'The ne
 create or replace function skiplane._id_floor(p_at timestamptz) returns uuid
 language sql immutable strict parallel safe set search_path = pg_catalog, pg_temp
 as $$
-    select (lpad(to_hex(greatest(0, floor(extract(epoch from p_at) * 1000))::bigint), 12, '0') || '00000000000000000000')::uuid
+    select (lpad(to_hex(greatest(0, least(281474976710655, floor(extract(epoch from p_at) * 1000)))::bigint), 12, '0')
+        || '00000000000000000000')::uuid
 $$;
 
 comment on function skiplane._id_floor(timestamptz) is 'The least id of a millisecond: turns a time bound into an id bound.';
