@@ -1,4 +1,6 @@
 -- Time, settings and refusals: what every other file builds on.
+-- Functions whose name begins with an underscore are private: they run inside public ones, which pin search_path for
+-- them (pinning it again at each level cost a third of a submit).
 
 create or replace function skiplane.clock() returns timestamptz
 language sql volatile parallel safe
@@ -8,7 +10,7 @@ comment on function skiplane.clock() is
 'The time that all rules use: clock_timestamp(), or the session setting skiplane.now where a test has set it.';
 
 create or replace function skiplane._refuse(p_code text, p_field text, p_value text, p_message text, p_remedy text)
-returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+returns void language plpgsql volatile
 as $$
 begin
     raise exception using errcode = p_code, message = p_message, column = coalesce(p_field, ''),
@@ -20,7 +22,7 @@ comment on function skiplane._refuse(text, text, text, text, text) is
 'Raises a refusal of class SK: column = the field at fault, detail = its value, hint = the remedy.';
 
 create or replace function skiplane._utc_text(p_at timestamptz) returns text
-language sql immutable parallel safe set search_path = pg_catalog, pg_temp
+language sql immutable parallel safe
 as $$
     select case when isfinite(p_at) then
         to_char(p_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') else p_at::text end

@@ -27,14 +27,14 @@ comment on function skiplane._utc_day(timestamptz) is 'UTC day of an instant, wh
 -- The last 48 bits count up from a random start: unique with 2^47 possible starts per quarter microsecond, and
 -- in order inside one call.
 create or replace function skiplane._first_place() returns bigint
-language sql volatile set search_path = pg_catalog, pg_temp
+language sql volatile
 as $$ select ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint & 140737488355327 $$;
 
 comment on function skiplane._first_place() is 'A random start for the last 48 bits of ids.';
 
 create or replace function skiplane._new_ids(
     p_shard smallint, p_count integer, p_at timestamptz, p_places bigint[] default null
-) returns uuid[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns uuid[] language plpgsql volatile
 as $$
 declare
     v_us bigint := floor(extract(epoch from p_at) * 1000000)::bigint;
@@ -61,7 +61,7 @@ comment on function skiplane._new_ids(smallint, integer, timestamptz, bigint[]) 
 
 -- Any label will do for a task without a key; one with a key must always come to the same shard.
 create or replace function skiplane._pick_shard(p_tenant_id text, p_key text) returns smallint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare
     v_labels smallint[] := skiplane.shard_labels();

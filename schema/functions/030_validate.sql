@@ -1,7 +1,7 @@
 -- The rules for input, in one place for every door. Each check raises SK001 (or SK007) naming field, value, remedy.
 
 create or replace function skiplane._check_name(p_field text, p_value text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 begin
     if p_value is null or p_value !~ '\S' or octet_length(p_value) > 200 or p_value ~ '[[:cntrl:]]' then
@@ -15,7 +15,7 @@ comment on function skiplane._check_name(text, text) is 'Refuses empty, overlong
 
 create or replace function skiplane._check_number(
     p_field text, p_value double precision, p_least double precision, p_most double precision
-) returns void language plpgsql immutable set search_path = pg_catalog, pg_temp
+) returns void language plpgsql immutable
 as $$
 begin
     -- NaN sorts above everything in PostgreSQL: it fails the upper bound.
@@ -30,7 +30,7 @@ comment on function skiplane._check_number(text, double precision, double precis
 'Refuses a number outside its range, NaN and infinities included; NULL passes.';
 
 create or replace function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 begin
     if p_value is null or p_value <> all (p_choices) then
@@ -43,7 +43,7 @@ $$;
 comment on function skiplane._check_choice(text, text, text[]) is 'Refuses a word that is not one of the choices.';
 
 create or replace function skiplane._priority_number(p_priority text) returns smallint
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 begin
     perform skiplane._check_choice('priority', p_priority, '{high,medium,low}');
@@ -54,7 +54,7 @@ $$;
 comment on function skiplane._priority_number(text) is 'Stored number of a priority word.';
 
 create or replace function skiplane._check_time(p_field text, p_value timestamptz) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare v_now timestamptz := skiplane.clock();
 begin
@@ -69,7 +69,7 @@ comment on function skiplane._check_time(text, timestamptz) is 'Refuses infinite
 
 -- When a task is due, from either way of saying it.
 create or replace function skiplane._due_time(p_scheduled_at timestamptz, p_delay_seconds double precision, p_now timestamptz)
-returns timestamptz language plpgsql volatile set search_path = pg_catalog, pg_temp
+returns timestamptz language plpgsql volatile
 as $$
 begin
     if p_scheduled_at is not null and p_delay_seconds is not null then
@@ -101,7 +101,7 @@ comment on function skiplane._suspicious_json(text) is
 -- NUL, lone surrogates (both only as \u escapes), numbers beyond any machine type, bottomless nesting.
 -- Cheap looks first: a parse of every payload would cost more than the insert.
 create or replace function skiplane._unreadable_json(p_text text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare
     v_json jsonb;
@@ -135,7 +135,7 @@ $$;
 comment on function skiplane._unreadable_json(text) is 'Why a JSON text cannot be stored or read back by workers; NULL when it can.';
 
 create or replace function skiplane._check_json(p_field text, p_text text, p_most integer) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare v_reason text;
 begin

@@ -1,7 +1,7 @@
 -- Reading fields of JSON objects that callers wrote: every wrong type is a refusal that names the field.
 
 create or replace function skiplane._check_fields(p_object jsonb, p_known text[], p_where text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare v_field text;
 begin
@@ -19,7 +19,7 @@ $$;
 comment on function skiplane._check_fields(jsonb, text[], text) is 'Refuses what is no object or has unknown fields.';
 
 create or replace function skiplane._text_field(p_object jsonb, p_field text, p_default text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 begin
     if p_object -> p_field is null or jsonb_typeof(p_object -> p_field) = 'null' then
@@ -34,7 +34,7 @@ $$;
 comment on function skiplane._text_field(jsonb, text, text) is 'A text field, or its default when absent or null.';
 
 create or replace function skiplane._number_field(p_object jsonb, p_field text, p_default double precision)
-returns double precision language plpgsql immutable set search_path = pg_catalog, pg_temp
+returns double precision language plpgsql immutable
 as $$
 begin
     if p_object -> p_field is null or jsonb_typeof(p_object -> p_field) = 'null' then
@@ -52,7 +52,7 @@ $$;
 comment on function skiplane._number_field(jsonb, text, double precision) is 'A number field, or its default when absent or null.';
 
 create or replace function skiplane._integer_field(p_object jsonb, p_field text, p_default integer) returns integer
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare v_number double precision := skiplane._number_field(p_object, p_field, p_default);
 begin
@@ -67,7 +67,7 @@ comment on function skiplane._integer_field(jsonb, text, integer) is 'An integer
 
 -- RFC 3339 section 5.6: an instant without an offset is nobody's time, so it is refused rather than guessed.
 create or replace function skiplane._time_field(p_object jsonb, p_field text) returns timestamptz
-language plpgsql stable set search_path = pg_catalog, pg_temp set datestyle = 'ISO, YMD'
+language plpgsql stable set datestyle = 'ISO, YMD'
 as $$
 declare v_text text := skiplane._text_field(p_object, p_field, null);
 begin

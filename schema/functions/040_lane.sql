@@ -3,7 +3,7 @@
 -- Never waits for another transaction: see the table's comment on duplicates.
 create or replace function skiplane._lane_for(
     p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text
-) returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns bigint language plpgsql volatile
     set enable_seqscan = off
 as $$
 declare v_lane bigint;
@@ -68,7 +68,7 @@ comment on function skiplane.stop_waiting(text[]) is 'Ends wait_for_work on this
 -- for microseconds; two probes at once cost at most a needless notification.
 -- skiplane.notify = off is for transactions that will be prepared (2PC), which must not notify.
 create or replace function skiplane._wake(p_queue text) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     if pg_try_advisory_lock(1397442898, hashtext(p_queue)) then

@@ -6,7 +6,7 @@
 -- comes back. Waits for a transaction that is just using the same key, whichever way it ends.
 create or replace function skiplane._reserve_keys(
     p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamptz
-) returns uuid[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns uuid[] language plpgsql volatile
     set enable_seqscan = off
 as $$
 declare
@@ -47,7 +47,7 @@ comment on function skiplane._reserve_keys(text, text[], uuid[], bytea[], timest
 
 -- Stores new tasks that are alike but for id and payload. All ids are of one shard.
 create or replace function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task)
-returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+returns void language plpgsql volatile
 as $$
 declare
     t skiplane.task := p_task;
@@ -89,7 +89,7 @@ comment on function skiplane._store_tasks(uuid[], json[], text[], skiplane.task)
 create or replace function skiplane._store_timer(
     p_id uuid, p_due_at timestamptz, p_status skiplane.task_status, p_key text, p_payload json,
     p_task skiplane.task, p_attempt smallint, p_fence integer
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns void language plpgsql volatile
 as $$
 declare
     t skiplane.task := p_task;
@@ -108,7 +108,7 @@ comment on function skiplane._store_timer(
 ) is 'Puts a task to wait for a time.';
 
 create or replace function skiplane._put_timer(p_row skiplane.timer) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     if skiplane._utc_day(p_row.due_at) < skiplane._timer_horizon() then
@@ -127,7 +127,7 @@ $$;
 comment on function skiplane._put_timer(skiplane.timer) is 'Inserts a waiting row into its partition, or into timer_far.';
 
 create or replace function skiplane._timer_horizon() returns date
-language sql stable set search_path = pg_catalog, pg_temp
+language sql stable
 as $$ select coalesce((select (value #>> '{}')::date from skiplane.setting where name = 'timer_horizon'), '-infinity') $$;
 
 comment on function skiplane._timer_horizon() is 'First UTC day that has no timer partition yet.';
@@ -136,7 +136,7 @@ create or replace function skiplane._check_options(
     p_task_type text, p_queue text, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision,
     p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision,
     p_estimated_duration_seconds double precision, p_concurrency_key text, p_callback_url text
-) returns void language plpgsql immutable set search_path = pg_catalog, pg_temp
+) returns void language plpgsql immutable
 as $$
 begin
     perform skiplane._check_name('task_type', p_task_type);
@@ -172,7 +172,7 @@ create or replace function skiplane._task_template(
     p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision,
     p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamptz,
     p_callback_url text, p_metadata jsonb, p_now timestamptz
-) returns skiplane.task language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns skiplane.task language plpgsql volatile
 as $$
 declare t skiplane.task;
 begin
@@ -217,7 +217,7 @@ comment on function skiplane._task_template(
 ) is 'Validates the options of a submission and returns them as a task row without id and payload.';
 
 create or replace function skiplane._check_expiry(p_expires_at timestamptz, p_start timestamptz) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     perform skiplane._check_time('expires_at', p_expires_at);
@@ -231,7 +231,7 @@ $$;
 comment on function skiplane._check_expiry(timestamptz, timestamptz) is 'Refuses an expiry before the start.';
 
 create or replace function skiplane._check_metadata(p_metadata jsonb) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     if p_metadata is null then

@@ -4,7 +4,7 @@
 create or replace function skiplane._submit(
     p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] default null,
     out ids uuid[], out duplicates boolean[]
-) language plpgsql volatile set search_path = pg_catalog, pg_temp
+) language plpgsql volatile
 as $$
 declare
     t skiplane.task := p_template;
@@ -91,7 +91,7 @@ comment on function skiplane.submit_task(
 
 -- What decides whether two submissions under one key are the same.
 create or replace function skiplane._body(p_task skiplane.task, p_scheduled_at timestamptz, p_delay_seconds double precision)
-returns jsonb language sql stable set search_path = pg_catalog, pg_temp
+returns jsonb language sql stable
 as $$
     select jsonb_strip_nulls(to_jsonb(p_task)
         - '{id,shard,day,payload,idempotency_key,scheduled_at,created_at,version,expires_at}'::text[]
@@ -103,7 +103,7 @@ comment on function skiplane._body(skiplane.task, timestamptz, double precision)
 'The meaning of a submission without its payload: same key and same meaning is a replay.';
 
 create or replace function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task)
-returns skiplane.submitted language plpgsql stable set search_path = pg_catalog, pg_temp
+returns skiplane.submitted language plpgsql stable
 as $$
 declare
     s skiplane.submitted;
@@ -164,7 +164,7 @@ comment on function skiplane.submit_batch(
 
 -- Looks closely only at what looks suspicious: the exact check costs more than the insert.
 create or replace function skiplane._read_payloads(p_payloads text[]) returns json[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare
     v_payloads json[];

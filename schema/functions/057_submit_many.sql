@@ -1,7 +1,7 @@
 -- Submitting a mixed list.
 
 create or replace function skiplane._object_template(p_object jsonb, p_now timestamptz) returns skiplane.task
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     perform skiplane._check_fields(p_object, array['task_type', 'payload', 'queue', 'priority', 'scheduled_at', 'delay_seconds',

@@ -8,7 +8,7 @@
 create or replace function skiplane._lanes_with_work(
     p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint
 ) returns setof skiplane.lane_head
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -69,7 +69,7 @@ comment on function skiplane._lanes_with_work(text[], text[], jsonb, smallint) i
 -- small claims come out right over time; what a level cannot use the others take.
 create or replace function skiplane._priority_shares(p_limit integer, p_active smallint[], p_credit jsonb)
 returns table (priority smallint, share integer, credit double precision)
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare
     v_credit double precision[] := '{}';

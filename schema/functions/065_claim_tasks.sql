@@ -4,7 +4,7 @@
 -- taking the same rows, then the lock below takes the next ones of the lane.
 create or replace function skiplane._merge_lanes(
     p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
-) returns integer[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns integer[] language plpgsql volatile
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -37,7 +37,7 @@ comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timesta
 -- take more than was asked for.
 create or replace function skiplane._lock_ready(
     p_lane skiplane.lane_head, p_limit integer, p_now timestamptz, p_shard smallint
-) returns tid[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns tid[] language plpgsql volatile
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -65,7 +65,7 @@ comment on function skiplane._lock_ready(skiplane.lane_head, integer, timestampt
 create or replace function skiplane._take_lanes(
     p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint,
     out rows tid[], inout p_turn jsonb
-) language plpgsql volatile set search_path = pg_catalog, pg_temp
+) language plpgsql volatile
 as $$
 declare
     v_tenants integer;
@@ -138,7 +138,12 @@ begin
     end if;
     v_turn := p_cursor -> 'turn';
     v_lanes := array(select l from skiplane._lanes_with_work(p_queues, p_task_types, p_cursor, p_shard) l);
-    if v_lanes <> '{}' then
+    if cardinality(v_lanes) = 1 then
+        -- Nothing to share out; the turns and credits stay as they are.
+        v_rows := skiplane._lock_ready(v_lanes[1], p_limit, v_now, p_shard);
+        p_cursor := p_cursor || jsonb_build_object('head', jsonb_build_object(
+            v_lanes[1].lane, jsonb_build_array(v_lanes[1].due_at, v_lanes[1].estimate, v_lanes[1].id)));
+    elsif v_lanes <> '{}' then
         select array_agg(distinct l.priority order by l.priority desc) into v_active from unnest(v_lanes) l;
         -- Twice: what a priority could not use after all (others were quicker) goes to the rest.
         for v_round in 1 .. 2 loop
@@ -178,7 +183,7 @@ comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double p
 create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
     out tasks text, out least_timeout double precision
-) language plpgsql volatile set search_path = pg_catalog, pg_temp
+) language plpgsql volatile
     set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -219,7 +224,7 @@ comment on function skiplane._claim_document(uuid[], date[], smallint[], integer
 create or replace function skiplane._lease_rows(
     p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz, p_shard smallint,
     out lease_id bigint, out tasks text
-) language plpgsql volatile set search_path = pg_catalog, pg_temp
+) language plpgsql volatile
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare

@@ -44,7 +44,7 @@ comment on function skiplane._bounded_number(jsonb, text, double precision) is
 create or replace function skiplane._end_task(
     p_id uuid, p_shard smallint, p_day date, p_status skiplane.task_status, p_attempt smallint, p_fence integer,
     p_started timestamptz, p_worker_id uuid, p_error_type text, p_error_message text
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns void language plpgsql volatile
 as $$
 begin
     insert into skiplane.outcome (
@@ -67,7 +67,7 @@ comment on function skiplane._end_task(
 
 create or replace function skiplane._put_ready(
     p_task skiplane.task, p_due_at timestamptz, p_attempt smallint, p_fence integer
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns void language plpgsql volatile
 as $$
 declare t skiplane.task := p_task;
 begin
@@ -85,7 +85,7 @@ comment on function skiplane._put_ready(skiplane.task, timestamptz, smallint, in
 create or replace function skiplane._fail_task(
     p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid,
     p_started timestamptz, p_failure jsonb
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns void language plpgsql volatile
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare

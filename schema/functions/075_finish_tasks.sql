@@ -4,7 +4,7 @@
 create or replace function skiplane._leave_lease(
     p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
     out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[], out claimed_at timestamptz
-) language plpgsql volatile set search_path = pg_catalog, pg_temp
+) language plpgsql volatile
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare l skiplane.lease;
@@ -40,7 +40,7 @@ comment on function skiplane._leave_lease(uuid, bigint, uuid[], smallint) is
 
 -- Results as json, with those that cannot be stored left out: their places come back.
 create or replace function skiplane._read_results(p_results text[], out results json[], out bad integer[])
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare v_text text;
 begin
@@ -132,7 +132,7 @@ comment on function skiplane.finish_tasks(uuid, bigint, uuid[], text[], integer[
 'Ends attempts of a lease. Successes by parallel arrays: ids, results (JSON text or NULL), microseconds since the start, microseconds it took. p_failures: JSON array of {task_id, kind, error_type, error_message, error_detail, retry_after_seconds, delay_seconds, started_us}; kind is error (retry by the task''s rules), timeout, lost, permanent (FAILED at once), release (back to PENDING, not charged) or postpone (again after delay_seconds, not charged). Answers with the ids that the lease does not hold any more: their work must be stopped and forgotten. May be called several times for one lease.';
 
 create or replace function skiplane._read_failures(p_failures text) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 declare v_failures jsonb;
 begin
@@ -169,7 +169,7 @@ comment on function skiplane._read_failures(text) is 'The failures of a finish, 
 create or replace function skiplane._succeed_tasks(
     p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamptz,
     p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamptz, p_shard smallint
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns void language plpgsql volatile
     set enable_seqscan = off
 as $$
 declare

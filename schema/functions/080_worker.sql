@@ -31,7 +31,7 @@ comment on function skiplane.register_worker(uuid, text, text[], text[], integer
 
 -- Gives tasks of one lease back or on, all as the same failure. The lease row must be locked by the caller.
 create or replace function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare r record;
 begin
@@ -98,7 +98,7 @@ comment on function skiplane.heartbeat(uuid, bigint[], uuid[], jsonb, double pre
 
 -- Tasks without a reported start are not running yet: a worker may hold them ready.
 create or replace function skiplane._earliest_kill(p_lease skiplane.lease) returns timestamptz
-language sql stable set search_path = pg_catalog, pg_temp
+language sql stable
 as $$
     select min(u.started + make_interval(secs => t.timeout_s + 10))
     from unnest(p_lease.ids, p_lease.started) as u (id, started)
@@ -183,7 +183,7 @@ comment on function skiplane.drain_worker(uuid, text) is 'Asks a worker to finis
 
 -- What a running task saves: only its holder may.
 create or replace function skiplane._check_lease(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_shard smallint)
-returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+returns void language plpgsql volatile
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin

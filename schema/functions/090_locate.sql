@@ -2,7 +2,7 @@
 
 -- The partition of the day of the id first: tasks that were due at once are there. Others became active later.
 create or replace function skiplane._find_task(p_id uuid) returns skiplane.task
-language plpgsql stable set search_path = pg_catalog, pg_temp
+language plpgsql stable
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -41,7 +41,7 @@ $$;
 comment on function skiplane._find_lease(uuid, smallint) is 'The lease that holds a task, or a row of NULLs.';
 
 create or replace function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
-language plpgsql stable set search_path = pg_catalog, pg_temp
+language plpgsql stable
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare r skiplane.timer;
@@ -57,7 +57,7 @@ $$;
 comment on function skiplane._find_timer(uuid, smallint) is 'The waiting row of a task, or a row of NULLs.';
 
 create or replace function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare r skiplane.timer;
@@ -73,7 +73,7 @@ $$;
 comment on function skiplane._take_timer(uuid, smallint) is 'Takes a waiting row out; NULLs when the task does not wait.';
 
 create or replace function skiplane._timer_task(p_row skiplane.timer, p_day date) returns skiplane.task
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 begin
     return row(p_row.id, p_row.shard, p_day, p_row.task_type, p_row.queue, p_row.priority, p_row.tenant_id,
@@ -87,7 +87,7 @@ $$;
 comment on function skiplane._timer_task(skiplane.timer, date) is 'A waiting row as the task row that it becomes.';
 
 create or replace function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
-language sql volatile set search_path = pg_catalog, pg_temp
+language sql volatile
 as $$
     insert into skiplane.action (shard, task_id, at, actor, verb, detail)
     values (skiplane.task_shard(p_id), p_id, skiplane.clock(), coalesce(left(p_actor, 200), session_user), p_verb,
@@ -97,7 +97,7 @@ $$;
 comment on function skiplane._log_action(uuid, text, text, jsonb) is 'Remembers what an operator did.';
 
 create or replace function skiplane._refuse_unknown(p_id uuid) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     perform skiplane._refuse('SK002', 'task_id', p_id::text, 'no task has this id',

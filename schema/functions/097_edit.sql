@@ -1,7 +1,7 @@
 -- The two halves of an edit: what the task becomes, and where it waits then.
 
 create or replace function skiplane._edited(p_task skiplane.task, p_changes jsonb, p_now timestamptz) returns skiplane.task
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare
     t skiplane.task := p_task;
@@ -55,7 +55,7 @@ comment on function skiplane._edited(skiplane.task, jsonb, timestamptz) is 'The 
 -- p_timer or p_ready is the row that was taken out (the other is NULL); p_task is what it becomes.
 create or replace function skiplane._replace_task(
     p_task skiplane.task, p_timer skiplane.timer, p_ready skiplane.ready, p_changes jsonb, p_now timestamptz
-) returns void language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns void language plpgsql volatile
     set enable_seqscan = off
 as $$
 declare

@@ -2,7 +2,7 @@
 
 -- Everything but attempts and actions. One statement, so that a task which moves is seen in one place.
 create or replace function skiplane._task_document(p_task_id uuid) returns jsonb
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
     set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -39,7 +39,7 @@ comment on function skiplane._task_document(uuid) is 'A task as every door shows
 
 create or replace function skiplane._document(
     p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready
-) returns jsonb language plpgsql volatile set search_path = pg_catalog, pg_temp
+) returns jsonb language plpgsql volatile
 as $$
 declare
     t skiplane.task := p_task;

@@ -2,7 +2,7 @@
 
 -- Ids of one state below the cursor, from the place where that state lives.
 create or replace function skiplane._ids_in_state(p_status text, p_before uuid, p_after uuid, p_limit integer)
-returns setof uuid language plpgsql stable set search_path = pg_catalog, pg_temp
+returns setof uuid language plpgsql stable
     set enable_seqscan = off
 as $$
 begin
@@ -34,7 +34,7 @@ $$;
 comment on function skiplane._ids_in_state(text, uuid, uuid, integer) is 'The newest ids in one state, between two ids.';
 
 create or replace function skiplane._id_floor(p_at timestamptz) returns uuid
-language sql immutable strict parallel safe set search_path = pg_catalog, pg_temp
+language sql immutable strict parallel safe
 as $$
     select (lpad(to_hex(greatest(0, least(281474976710655, floor(extract(epoch from p_at) * 1000)))::bigint), 12, '0')
         || '00000000000000000000')::uuid
@@ -43,7 +43,7 @@ $$;
 comment on function skiplane._id_floor(timestamptz) is 'The least id of a millisecond: turns a time bound into an id bound.';
 
 create or replace function skiplane._read_cursor(p_cursor text) returns uuid
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable
 as $$
 begin
     return coalesce(p_cursor, 'ffffffff-ffff-ffff-ffff-ffffffffffff')::uuid;

@@ -25,7 +25,7 @@ comment on function skiplane.list_dead_letters(text, text, text, integer, text) 
 'Dead letters, newest task first. The next page: pass the cursor of the last one.';
 
 create or replace function skiplane._check_dead(p_task_id uuid) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     perform from skiplane.dead d where d.id = p_task_id and d.shard = skiplane.task_shard(p_task_id) for update;

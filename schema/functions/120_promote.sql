@@ -27,7 +27,8 @@ begin
         (select w.due_at from skiplane.timer_far w where w.shard = p_shard and w.due_at > v_now order by w.due_at limit 1))
     into v_next;
     next_due_seconds := case when promoted >= p_limit then 0
-        else greatest(0, extract(epoch from v_next - skiplane.clock())) end;
+        -- greatest() ignores NULL: without a next one there is nothing to say.
+        when v_next is not null then greatest(0, extract(epoch from v_next - skiplane.clock())) end;
 end
 $$;
 
@@ -35,7 +36,7 @@ comment on function skiplane.promote_tasks(integer, timestamptz, smallint) is
 'Makes due tasks PENDING, earliest first, and wakes idle workers. Answers how many, in how many seconds the next is due (NULL: none within a minute), and the time to pass as p_after with the next call (NULL looks everywhere).';
 
 create or replace function skiplane._take_due(p_after timestamptz, p_now timestamptz, p_limit integer, p_shard smallint)
-returns skiplane.timer[] language plpgsql volatile set search_path = pg_catalog, pg_temp
+returns skiplane.timer[] language plpgsql volatile
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -70,7 +71,7 @@ $$;
 comment on function skiplane._take_due(timestamptz, timestamptz, integer, smallint) is 'Takes due rows out of the timers.';
 
 create or replace function skiplane._activate(p_rows skiplane.timer[], p_now timestamptz, p_shard smallint) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare v_day date := skiplane._utc_day(p_now);
 begin

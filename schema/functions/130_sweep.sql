@@ -41,7 +41,7 @@ comment on function skiplane.sweep_leases(integer, timestamptz, smallint) is
 
 -- Only the tasks that are past their own time-out go; the others stay with their worker.
 create or replace function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamptz) returns integer
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
     set enable_seqscan = off
 as $$
 declare
@@ -58,7 +58,7 @@ begin
         and (u.started is not null or array_remove(p_lease.started, null) = '{}');
     if v_late is null then
         v_kill := skiplane._earliest_kill(p_lease);
-        update skiplane.lease x set kill_at = greatest(v_kill, p_now + interval '1 second')
+        update skiplane.lease x set kill_at = case when v_kill is not null then greatest(v_kill, p_now + interval '1 second') end
         where x.lease_id = p_lease.lease_id and x.shard = p_lease.shard;
         return 0;
     end if;

@@ -6,7 +6,7 @@
 -- and when one has ended, what it left below the marks is moved to the present.
 
 create or replace function skiplane._settled_at(p_shard smallint) returns timestamptz
-language sql volatile set search_path = pg_catalog, pg_temp
+language sql volatile
     set enable_seqscan = off
 as $$
     select coalesce((
@@ -68,7 +68,7 @@ comment on function skiplane.refresh_lanes(jsonb, smallint) is
 
 -- Rows that became visible below their lane's mark get the present as their due time.
 create or replace function skiplane._rescue_late(p_since timestamptz, p_shard smallint) returns integer
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -107,7 +107,7 @@ comment on function skiplane._rescue_late(timestamptz, smallint) is 'Moves rows 
 
 -- A slice of the lanes per call, so that a tick costs the same with any number of them.
 create or replace function skiplane._move_marks(p_lane bigint, p_settled timestamptz, p_now timestamptz, p_shard smallint)
-returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp
+returns bigint language plpgsql volatile
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -156,7 +156,7 @@ comment on function skiplane._move_marks(bigint, timestamptz, timestamptz, small
 -- is seen closed, the next transaction id seals it; it is dropped once every transaction before the seal has ended
 -- and nothing is in it. No writer is overlooked here, however long it takes.
 create or replace function skiplane._drop_lanes(p_shard smallint) returns integer
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
     set enable_seqscan = off
 as $$
 declare

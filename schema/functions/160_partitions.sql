@@ -4,7 +4,7 @@
 -- CREATE TABLE ... PARTITION OF would stop them. Every lock is given up after a second; the next run tries again.
 
 create or replace function skiplane._day_bound(p_parent text, p_day date) returns text
-language sql immutable set search_path = pg_catalog, pg_temp
+language sql immutable
 as $$
     select case p_parent when 'timer' then quote_literal(p_day::text || ' 00:00:00+00') else quote_literal(p_day::text) end
 $$;
@@ -13,7 +13,7 @@ comment on function skiplane._day_bound(text, date) is 'A partition bound: midni
 
 -- Whether a day is covered, whoever made the partition and whatever its name is.
 create or replace function skiplane._has_partition(p_parent text, p_day date) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp set datestyle = 'ISO, YMD' set timezone = 'UTC'
+language plpgsql stable set datestyle = 'ISO, YMD' set timezone = 'UTC'
 as $$
 begin
     return exists (
@@ -27,7 +27,7 @@ $$;
 comment on function skiplane._has_partition(text, date) is 'Whether a partitioned table covers a UTC day.';
 
 create or replace function skiplane._make_partition(p_parent text, p_day date) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '1s'
+language plpgsql volatile set timezone = 'UTC' set lock_timeout = '1s'
 as $$
 declare v_name text := format('%s_p%s', p_parent, to_char(p_day, 'YYYYMMDD'));
 begin
@@ -51,7 +51,7 @@ comment on function skiplane._make_partition(text, date) is 'Makes the partition
 
 -- Rows that waited beyond the partitions; those that are locked just now are promoted from where they are.
 create or replace function skiplane._move_far(p_table text, p_day date) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set enable_seqscan = off
+language plpgsql volatile set timezone = 'UTC' set enable_seqscan = off
 as $$
 declare
     r skiplane.timer_far;
@@ -73,7 +73,7 @@ $$;
 comment on function skiplane._move_far(text, date) is 'Moves the far rows of a day into the table that becomes its partition.';
 
 create or replace function skiplane._partitions_before(p_parent text, p_day date) returns table (child regclass, day_from date)
-language plpgsql stable set search_path = pg_catalog, pg_temp set datestyle = 'ISO, YMD' set timezone = 'UTC'
+language plpgsql stable set datestyle = 'ISO, YMD' set timezone = 'UTC'
 as $$
 begin
     return query
@@ -88,7 +88,7 @@ comment on function skiplane._partitions_before(text, date) is 'Partitions that 
 
 -- Nothing live: no task of that day waits, runs or is to be retried.
 create or replace function skiplane._day_is_over(p_day date) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     return not exists (select from skiplane.task t where t.day = p_day and not exists (
@@ -99,7 +99,7 @@ $$;
 comment on function skiplane._day_is_over(date) is 'Whether every task that became active on a day has ended.';
 
 create or replace function skiplane._drop_partition(p_child regclass, p_parent text) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '1s'
+language plpgsql volatile set lock_timeout = '1s'
 as $$
 begin
     execute format('alter table skiplane.%I detach partition %s', p_parent, p_child);
@@ -151,7 +151,7 @@ comment on function skiplane.maintain_partitions(integer) is
 'Makes partitions for the coming days and drops what is older than setting retention_days and has nothing live in it. Safe at any time and by any number of callers; answers what it did.';
 
 create or replace function skiplane._make_ahead(p_parent text, p_today date, p_days_ahead integer) returns setof text
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     -- A managed installation may have handed the table to pg_partman: then that makes the partitions.
@@ -173,7 +173,7 @@ $$;
 comment on function skiplane._make_ahead(text, date, integer) is 'Makes the partitions of the coming days.';
 
 create or replace function skiplane._timer_is_empty(p_child regclass) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare v_any boolean;
 begin
@@ -185,7 +185,7 @@ $$;
 comment on function skiplane._timer_is_empty(regclass) is 'Whether nothing waits in a partition of timer.';
 
 create or replace function skiplane._drop_day(p_day date) returns setof text
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare
     v_parent text;

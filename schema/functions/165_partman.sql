@@ -2,13 +2,13 @@
 -- what is still live. 4.7 and 5.x differ in argument names and types.
 
 create or replace function skiplane._partman_schema() returns text
-language sql stable set search_path = pg_catalog, pg_temp
+language sql stable
 as $$ select n.nspname::text from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_partman' $$;
 
 comment on function skiplane._partman_schema() is 'Schema of pg_partman, NULL where it is not installed.';
 
 create or replace function skiplane._partman_maintains(p_parent text) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare
     v_schema text := skiplane._partman_schema();
