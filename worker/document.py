@@ -7,9 +7,15 @@ decoded whole is cut apart without recursion and decoded piece by piece.
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
+
+# msgspec cannot decode into a union with Raw; absent values keep the default.
+if TYPE_CHECKING:
+    OptionalRaw: TypeAlias = msgspec.Raw | None
+else:
+    OptionalRaw = msgspec.Raw
 
 RAW_OBJECT = msgspec.Raw(b"{}")
 
@@ -25,8 +31,8 @@ class ClaimedTask(msgspec.Struct, gc=False):
     payload: msgspec.Raw = RAW_OBJECT
     timeout_seconds: float | None = None
     tenant_id: str = "default"
-    metadata: msgspec.Raw | None = None
-    checkpoint: msgspec.Raw | None = None
+    metadata: OptionalRaw = None
+    checkpoint: OptionalRaw = None
     workflow_id: str | None = None
 
 

@@ -7,6 +7,7 @@ raises, whatever the error's own methods do.
 
 import itertools
 import math
+import os
 import re
 import traceback
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ MESSAGE_BYTES = 8 * 1024
 DETAIL_BYTES = 32 * 1024
 RESULT_BYTES = 16 * 1024 * 1024
 _FRAMES = 40
+_HERE = os.path.dirname(__file__) + os.sep
 _CUT = " … (cut)"
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -175,7 +177,12 @@ def _message(error: BaseException) -> str:
 
 def _detail(error: BaseException) -> str:
     try:
-        told = traceback.TracebackException.from_exception(error, limit=-_FRAMES, compact=True)
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_HERE):
+            frames = frames.tb_next  # the worker's own say nothing about the task
+        told = traceback.TracebackException(
+            type(error), error, frames, limit=-_FRAMES, compact=True
+        )
         return _limited(told.format())
     except BaseException as inner:
         return f"(no traceback: formatting it raised {type(inner).__name__})"

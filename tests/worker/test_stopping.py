@@ -24,6 +24,8 @@ def test_running_tasks_finish_within_the_grace(
     dsn: str, tasks: Tasks, tmp_path: Path, task_type: str
 ):
     with running_worker(dsn, tmp_path, "--concurrency", "2", "--lease-seconds", "1") as worker:
+        # What has not begun goes back; so the processes must have come up.
+        tasks.wait_all([tasks.submit(task_type, {"seconds": 0.5}) for _ in range(2)])
         running = [tasks.submit(task_type, {"seconds": 3}) for _ in range(2)]
         for task_id in running:
             tasks.wait(task_id, "RUNNING")
