@@ -41,7 +41,13 @@ def _default_data_dir() -> Path:
     # XDG Base Directory Specification: a relative path in the variable is
     # invalid and must be ignored.
     xdg = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return (xdg if xdg.is_absolute() else Path.home() / ".local" / "share") / "skiplane"
+    if xdg.is_absolute():
+        return xdg / "skiplane"
+    # PostgreSQL refuses to run as root, and the user that it runs as then cannot
+    # enter root's home.
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/skiplane")
+    return Path.home() / ".local" / "share" / "skiplane"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -326,6 +326,7 @@ create table skiplane.worker (
     started_at timestamp with time zone not null,
     heartbeat_at timestamp with time zone not null,
     draining boolean default false not null,
+    drained_by text,
     constraint worker_pkey PRIMARY KEY (worker_id)
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500, autovacuum_vacuum_cost_delay=0);
 
@@ -430,277 +431,277 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- Functions
 
 -- function skiplane._activate(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._body(p_task skiplane.task, p_scheduled_at timestamp with time zone, p_delay_seconds double precision) returns jsonb
---   sql, stable, search_path=pg_catalog, pg_temp
+--   sql, stable
 
 -- function skiplane._bounded_number(p_object jsonb, p_field text, p_most double precision) returns double precision
 --   sql, immutable, parallel safe
 
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._check_dead(p_task_id uuid) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._check_expiry(p_expires_at timestamp with time zone, p_start timestamp with time zone) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._check_fields(p_object jsonb, p_known text[], p_where text) returns void
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._check_json(p_field text, p_text text, p_most integer) returns void
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._check_lease(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_shard smallint) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._check_metadata(p_metadata jsonb) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._check_name(p_field text, p_value text) returns void
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._check_number(p_field text, p_value double precision, p_least double precision, p_most double precision) returns void
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._check_options(p_task_type text, p_queue text, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_callback_url text) returns void
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
 --   sql, immutable, parallel safe
 
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
---   sql, immutable, search_path=pg_catalog, pg_temp
+--   sql, immutable
 
 -- function skiplane._day_is_over(p_day date) returns boolean
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready) returns jsonb
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._drop_day(p_day date) returns SETOF text
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._drop_lanes(p_shard smallint) returns integer
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   plpgsql, volatile, enable_seqscan=off
 
 -- function skiplane._drop_partition(p_child regclass, p_parent text) returns boolean
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, lock_timeout=1s
+--   plpgsql, volatile, lock_timeout=1s
 
 -- function skiplane._due_time(p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_now timestamp with time zone) returns timestamp with time zone
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._earliest_kill(p_lease skiplane.lease) returns timestamp with time zone
---   sql, stable, search_path=pg_catalog, pg_temp
+--   sql, stable
 
 -- function skiplane._edited(p_task skiplane.task, p_changes jsonb, p_now timestamp with time zone) returns skiplane.task
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamp with time zone) returns integer
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   plpgsql, volatile, enable_seqscan=off
 
 -- function skiplane._end_task(p_id uuid, p_shard smallint, p_day date, p_status skiplane.task_status, p_attempt smallint, p_fence integer, p_started timestamp with time zone, p_worker_id uuid, p_error_type text, p_error_message text) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
 --   plpgsql, stable, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_reader
 
 -- function skiplane._find_task(p_id uuid) returns skiplane.task
---   plpgsql, stable, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, stable, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
---   plpgsql, stable, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, stable, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._first_place() returns bigint
---   sql, volatile, search_path=pg_catalog, pg_temp
+--   sql, volatile
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
---   plpgsql, stable, search_path=pg_catalog, pg_temp, DateStyle=ISO, YMD, TimeZone=UTC
+--   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
 
 -- function skiplane._id_day(p_task_id uuid) returns date
 --   sql, immutable, strict, parallel safe
 
 -- function skiplane._id_floor(p_at timestamp with time zone) returns uuid
---   sql, immutable, strict, parallel safe, search_path=pg_catalog, pg_temp
+--   sql, immutable, strict, parallel safe
 
 -- function skiplane._ids_in_state(p_status text, p_before uuid, p_after uuid, p_limit integer) returns SETOF uuid
---   plpgsql, stable, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   plpgsql, stable, enable_seqscan=off
 
 -- function skiplane._integer_field(p_object jsonb, p_field text, p_default integer) returns integer
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   plpgsql, volatile, enable_seqscan=off
 
 -- function skiplane._lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint) returns SETOF skiplane.lane_head
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._lease_rows(p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone) returns record
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
---   sql, volatile, search_path=pg_catalog, pg_temp
+--   sql, volatile
 
 -- function skiplane._make_ahead(p_parent text, p_today date, p_days_ahead integer) returns SETOF text
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._make_partition(p_parent text, p_day date) returns boolean
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, TimeZone=UTC, lock_timeout=1s
+--   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
 
 -- function skiplane._merge_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint) returns integer[]
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._move_far(p_table text, p_day date) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, TimeZone=UTC, enable_seqscan=off
+--   plpgsql, volatile, TimeZone=UTC, enable_seqscan=off
 
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._object_template(p_object jsonb, p_now timestamp with time zone) returns skiplane.task
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._partitions_before(p_parent text, p_day date) returns TABLE(child regclass, day_from date)
---   plpgsql, stable, search_path=pg_catalog, pg_temp, DateStyle=ISO, YMD, TimeZone=UTC
+--   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
 
 -- function skiplane._partman_maintains(p_parent text) returns boolean
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._partman_schema() returns text
---   sql, stable, search_path=pg_catalog, pg_temp
+--   sql, stable
 
 -- function skiplane._pick_shard(p_tenant_id text, p_key text) returns smallint
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._priority_name(p_priority smallint) returns text
 --   sql, immutable, parallel safe
 
 -- function skiplane._priority_number(p_priority text) returns smallint
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._priority_shares(p_limit integer, p_active smallint[], p_credit jsonb) returns TABLE(priority smallint, share integer, credit double precision)
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._put_ready(p_task skiplane.task, p_due_at timestamp with time zone, p_attempt smallint, p_fence integer) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._put_timer(p_row skiplane.timer) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._read_cursor(p_cursor text) returns uuid
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._read_failures(p_failures text) returns jsonb
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._read_payloads(p_payloads text[]) returns json[]
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._read_results(p_results text[], OUT results json[], OUT bad integer[]) returns record
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._refuse(p_code text, p_field text, p_value text, p_message text, p_remedy text) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._refuse_unknown(p_id uuid) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._replace_task(p_task skiplane.task, p_timer skiplane.timer, p_ready skiplane.ready, p_changes jsonb, p_now timestamp with time zone) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   plpgsql, volatile, enable_seqscan=off
 
 -- function skiplane._rescue_late(p_since timestamp with time zone, p_shard smallint) returns integer
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   plpgsql, volatile, enable_seqscan=off
 
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
---   sql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   sql, volatile, enable_seqscan=off
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._store_timer(p_id uuid, p_due_at timestamp with time zone, p_status skiplane.task_status, p_key text, p_payload json, p_task skiplane.task, p_attempt smallint, p_fence integer) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task) returns skiplane.submitted
---   plpgsql, stable, search_path=pg_catalog, pg_temp
+--   plpgsql, stable
 
 -- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off
+--   plpgsql, volatile, enable_seqscan=off
 
 -- function skiplane._suspicious_json(p_text text) returns boolean
 --   sql, immutable, parallel safe
 
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint, OUT rows tid[], INOUT p_turn jsonb) returns record
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._task_document(p_task_id uuid) returns jsonb
---   plpgsql, volatile, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._task_template(p_task_type text, p_queue text, p_priority text, p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamp with time zone, p_callback_url text, p_metadata jsonb, p_now timestamp with time zone) returns skiplane.task
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._text_field(p_object jsonb, p_field text, p_default text) returns text
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._time_field(p_object jsonb, p_field text) returns timestamp with time zone
---   plpgsql, stable, search_path=pg_catalog, pg_temp, DateStyle=ISO, YMD
+--   plpgsql, stable, DateStyle=ISO, YMD
 
 -- function skiplane._timer_horizon() returns date
---   sql, stable, search_path=pg_catalog, pg_temp
+--   sql, stable
 
 -- function skiplane._timer_is_empty(p_child regclass) returns boolean
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane._timer_task(p_row skiplane.timer, p_day date) returns skiplane.task
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._unreadable_json(p_text text) returns text
---   plpgsql, immutable, search_path=pg_catalog, pg_temp
+--   plpgsql, immutable
 
 -- function skiplane._utc_day(p_at timestamp with time zone) returns date
 --   sql, immutable, strict, parallel safe
 
 -- function skiplane._utc_text(p_at timestamp with time zone) returns text
---   sql, immutable, parallel safe, search_path=pg_catalog, pg_temp
+--   sql, immutable, parallel safe
 
 -- function skiplane._wake(p_queue text) returns boolean
---   plpgsql, volatile, search_path=pg_catalog, pg_temp
+--   plpgsql, volatile
 
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator skiplane_producer

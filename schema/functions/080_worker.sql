@@ -170,7 +170,8 @@ create or replace function skiplane.drain_worker(p_worker_id uuid, p_actor text 
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-    update skiplane.worker w set draining = true where w.worker_id = p_worker_id;
+    update skiplane.worker w set draining = true, drained_by = coalesce(left(p_actor, 200), session_user)
+    where w.worker_id = p_worker_id;
     if not found then
         return false;
     end if;

@@ -1,6 +1,4 @@
--- What the whole installation agrees on: the schema, its types, and settings that operators change.
-create schema if not exists skiplane;
-
+-- What the whole installation agrees on: its types, and settings that operators change.
 comment on schema skiplane is 'Skiplane: a distributed task scheduler. Functions are the verbs, views are for reading; tables are private.';
 
 create type skiplane.task_status as enum (

@@ -11,7 +11,8 @@ create table skiplane.worker (
     lease_seconds double precision not null,
     started_at timestamptz not null,
     heartbeat_at timestamptz not null,
-    draining boolean not null default false
+    draining boolean not null default false,
+    drained_by text
 ) with (fillfactor = 50);
 
 comment on table skiplane.worker is 'Worker processes; the id is new with every start.';
@@ -26,7 +27,8 @@ comment on column skiplane.worker.supervisor_id is 'Supervisor that started it.'
 comment on column skiplane.worker.lease_seconds is 'Length of its leases.';
 comment on column skiplane.worker.started_at is 'Start.';
 comment on column skiplane.worker.heartbeat_at is 'Last sign of life.';
-comment on column skiplane.worker.draining is 'An operator or a stop signal asked it to take no more.';
+comment on column skiplane.worker.draining is 'Somebody asked it to take no more.';
+comment on column skiplane.worker.drained_by is 'Who asked: the given actor, or the database role.';
 
 create sequence skiplane.lease_number;
 comment on sequence skiplane.lease_number is 'Numbers of leases.';

@@ -1,5 +1,6 @@
 """Settings: where they come from, and what is refused."""
 
+import os
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ["SKIPLANE_CONFIG", "XDG_DATA_HOME", *map(env_name, SETTINGS)]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
     monkeypatch.chdir(tmp_path)
 
 
@@ -155,6 +157,11 @@ def test_all_problems_are_told_at_once(monkeypatch: pytest.MonkeyPatch):
 def test_data_dir_is_absolute_and_knows_the_home(tmp_path: Path):
     assert load_config({"data_dir": "here"}).data_dir == tmp_path / "here"
     assert load_config({"data_dir": "~/pg"}).data_dir == tmp_path / "pg"
+
+
+def test_root_keeps_data_where_the_server_can_reach_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
+    assert load_config().data_dir == Path("/var/lib/skiplane")
 
 
 def test_relative_xdg_data_home_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
