@@ -148,12 +148,15 @@ begin
         -- Twice: what a priority could not use after all (others were quicker) goes to the rest.
         for v_round in 1 .. 2 loop
             for s in select * from skiplane._priority_shares(p_limit - cardinality(v_rows), v_active, p_cursor -> 'credit') loop
+                if v_round = 1 then
+                    -- Also where the share is nothing: what is left over adds up to a turn.
+                    v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
+                end if;
                 continue when s.share = 0;
                 -- The second look sees the rows that this transaction has locked: it asks for both together.
                 p := skiplane._take_lanes(array(select l from unnest(v_lanes) l where l.priority = s.priority order by l.turn),
                     s.share + case v_round when 1 then 0 else cardinality(v_rows) end, v_now, p_shard, v_turn);
                 if v_round = 1 then
-                    v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
                     if cardinality(p.rows) < s.share then
                         v_active := array_remove(v_active, s.priority);
                     end if;
