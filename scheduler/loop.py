@@ -81,9 +81,10 @@ class Loop(ABC):
                 pause = self._failed()
             else:
                 self._succeeded(pause)
-            await self._sleep(pause)
+            await self.sleep(pause)
 
-    async def _sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass until the next turn, or until the loop is stopped."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return

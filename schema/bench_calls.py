@@ -88,10 +88,19 @@ def finished_between(
     return int(row[0])
 
 
-def open_tasks(conn: SyncConnection, queue: str) -> list[UUID]:
-    """Give the tasks of a queue that have not ended."""
+def first_id_now(conn: SyncConnection) -> UUID:
+    """Give an id below all that will be given out from now on (UUIDv7, RFC 9562)."""
+    return UUID(int=int(clock(conn) * 1000) << 80)
+
+
+def open_tasks(conn: SyncConnection, queue: str, since: UUID) -> list[UUID]:
+    """Give the tasks of a queue from that id on that have not ended."""
     cursor = conn.execute(
-        "select task_id from skiplane.tasks where queue = %s and completed_at is null", (queue,)
+        """
+        select task_id from skiplane.tasks
+        where task_id >= %s and queue = %s and completed_at is null
+        """,
+        (since, queue),
     )
     return [row[0] for row in cursor]
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -80,6 +81,8 @@ def bench(
             found = run(_measure(dsn, own, tasks, seconds, folder, parts))
         except BenchError as error:
             fail(str(error))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            fail("Stopped; nothing was measured to the end.")
     if as_json:
         print_json(found)
     else:
@@ -89,6 +92,7 @@ def bench(
 async def _measure(
     dsn: str, own: bool, tasks: int, seconds: float | None, folder: Path, parts: Any
 ) -> dict[str, Any]:
+    _stop_on_sigterm()
     bench = Bench(dsn, tasks, seconds, folder, _say)
     found: dict[str, Any] = dict.fromkeys(FIGURES)
     found["machine"] = {
@@ -141,6 +145,13 @@ def _database(config: Config, folder: Path) -> Iterator[tuple[str, bool]]:
             yield server.dsn(), True
     except (EmbeddedError, MigrationError) as error:
         fail(str(error))
+
+
+def _stop_on_sigterm() -> None:
+    """Make SIGTERM tidy up as Ctrl-C does."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 def _say(line: str) -> None:

@@ -45,6 +45,7 @@ class Bench:
         self._seconds = seconds
         self._folder = folder
         self._queues: list[str] = []
+        self._since = calls.first_id_now(self.conn)
 
     def seconds(self, default: float) -> float:
         """Give how long a part that works by the clock lasts."""
@@ -111,7 +112,7 @@ class Bench:
 
     async def wait_until_empty(self, queue: str, worker: Child) -> None:
         """Wait until a queue has nothing left, submitted by whomever."""
-        while await asyncio.to_thread(calls.open_tasks, self.conn, queue):
+        while await asyncio.to_thread(calls.open_tasks, self.conn, queue, self._since):
             _check(worker)
             await asyncio.sleep(0.2)
 
@@ -129,7 +130,7 @@ class Bench:
 
     async def _clear(self) -> None:
         for queue in self._queues:
-            left = calls.open_tasks(self.conn, queue)
+            left = calls.open_tasks(self.conn, queue, self._since)
             if left:
                 self.say(f"cancelling {len(left)} tasks that are left in {queue}")
             for task_id in left:

@@ -38,7 +38,7 @@ async def held(bench: Bench) -> dict[str, Any]:
             end = datetime.now(UTC)
             probe.stop()
             await probing
-            await bench.wait_for([last], worker)
+            await bench.wait_until_empty(queue, worker)
     finally:
         holder.close()
     window = timedelta(seconds=part)

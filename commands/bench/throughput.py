@@ -94,7 +94,7 @@ async def steady(bench: Bench) -> dict[str, Any]:
         start = datetime.now(UTC)
         last, backlog = await _produce(bench, queue, worker, seconds)
         end = datetime.now(UTC)
-        await bench.wait_for([last], worker)
+        await bench.wait_until_empty(queue, worker)
     offset = _clock_offset(bench)
     done = calls.finished_between(bench.conn, queue, first[0], last, start + offset, end + offset)
     return {
