@@ -3,8 +3,36 @@
 -- lane at the first position that can be live, so that rows which are dead but not yet vacuumed cost nothing.
 -- Locks: ready rows, skipping what is locked; nothing else is waited for.
 
+-- Where a claim begins in a lane: at its mark, or at the caller's own head where that is further. The head is believed
+-- for half a second only: what was locked or not yet committed when it passed is found again after that.
+create or replace function skiplane._lane_start(
+    p_lane bigint, p_cursor jsonb, p_shard smallint, out due_at timestamptz, out estimate integer, out id uuid
+) language plpgsql volatile
+    set enable_seqscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
+declare v_head jsonb := p_cursor -> 'head' -> p_lane::text;
+begin
+    select m.due_at, m.estimate, m.id into due_at, estimate, id from skiplane.lane_mark m
+    where m.lane = p_lane and m.shard = p_shard order by m.n desc limit 1;
+    if v_head is not null and (due_at is null
+        or ((v_head ->> 0)::timestamptz, (v_head ->> 1)::integer, (v_head ->> 2)::uuid) > (due_at, estimate, id)) then
+        due_at := v_head ->> 0;
+        estimate := v_head ->> 1;
+        id := v_head ->> 2;
+    elsif due_at is null then
+        due_at := '-infinity';
+        estimate := 0;
+        id := '00000000-0000-0000-0000-000000000000';
+    end if;
+end
+$$;
+
+comment on function skiplane._lane_start(bigint, jsonb, smallint) is 'The position before which a lane has nothing live.';
+
 -- The lanes that have something to give, at most 64 per queue and priority, in the order in which tenants get their
 -- turn. The cursor is {"turn": {"<queue>|<priority>": [tenant, lane]}, "head": {"<lane>": [due, estimate, id]}, "at": epoch}.
+-- At most 1,000 lanes are looked at on either side of the turn. Where there are more, a row without id says how far
+-- the look went: when nothing was found up to there, that is the next turn.
 create or replace function skiplane._lanes_with_work(
     p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint
 ) returns setof skiplane.lane_head
@@ -14,51 +42,43 @@ language plpgsql volatile
 as $$
 begin
     return query
-    select w.lane, w.queue, w.priority, w.tenant_id, h.due_at, h.estimate, h.id, w.turn
-    from (
-        select x.*, row_number() over (partition by x.queue, x.priority order by x.wrapped, x.tenant_id, x.lane) as turn
-        from unnest(p_queues) as q (queue)
-        cross join unnest('{10,5,0}'::smallint[]) as p (priority)
-        cross join lateral (
-            select coalesce(p_cursor -> 'turn' -> (q.queue || '|' || p.priority) ->> 0, '') as tenant_id,
-                coalesce((p_cursor -> 'turn' -> (q.queue || '|' || p.priority) ->> 1)::bigint, 0) as lane
-        ) c
-        cross join lateral (
+    select x.lane, x.queue, x.priority, x.tenant_id, x.due_at, x.estimate, x.id,
+        row_number() over (partition by x.queue, x.priority order by x.id is null, x.wrapped, x.tenant_id, x.lane)
+    from unnest(p_queues) as q (queue)
+    cross join unnest('{10,5,0}'::smallint[]) as p (priority)
+    cross join lateral (
+        select coalesce(p_cursor -> 'turn' -> (q.queue || '|' || p.priority) ->> 0, '') as tenant_id,
+            coalesce((p_cursor -> 'turn' -> (q.queue || '|' || p.priority) ->> 1)::bigint, 0) as lane
+    ) c
+    cross join lateral (
+        (select w.lane, w.queue, w.priority, w.tenant_id, w.wrapped, h.due_at, h.estimate, h.id
+        from (
             (select l.lane, l.queue, l.priority, l.tenant_id, false as wrapped from skiplane.lane l
             where l.shard = p_shard and l.queue = q.queue and l.priority = p.priority
                 and (l.tenant_id, l.lane) > (c.tenant_id, c.lane)
                 and (p_task_types is null or l.task_type = any (p_task_types))
-            order by l.tenant_id, l.lane limit 64)
+            order by l.tenant_id, l.lane limit 1000)
             union all
             (select l.lane, l.queue, l.priority, l.tenant_id, true from skiplane.lane l
             where l.shard = p_shard and l.queue = q.queue and l.priority = p.priority
                 and (l.tenant_id, l.lane) <= (c.tenant_id, c.lane)
                 and (p_task_types is null or l.task_type = any (p_task_types))
-            order by l.tenant_id, l.lane limit 64)
-            limit 64
-        ) x
-    ) w
-    left join lateral (
-        select m.due_at, m.estimate, m.id from skiplane.lane_mark m
-        where m.lane = w.lane and m.shard = p_shard order by m.n desc limit 1
-    ) m on true
-    -- The caller's own head is believed for half a second only: what was locked or not yet committed when it
-    -- passed is found again after that.
-    cross join lateral (
-        select v.due_at, v.estimate, v.id from (values
-            (m.due_at, m.estimate, m.id),
-            ((p_cursor -> 'head' -> w.lane::text ->> 0)::timestamptz,
-                (p_cursor -> 'head' -> w.lane::text ->> 1)::integer,
-                (p_cursor -> 'head' -> w.lane::text ->> 2)::uuid),
-            ('-infinity', 0, '00000000-0000-0000-0000-000000000000')
-        ) as v (due_at, estimate, id)
-        where v.due_at is not null order by v.due_at desc, v.estimate desc, v.id desc limit 1
-    ) s
-    cross join lateral (
-        select r.due_at, r.estimate, r.id from skiplane.ready r
-        where r.lane = w.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (s.due_at, s.estimate, s.id)
-        order by r.due_at, r.estimate, r.id limit 1
-    ) h;
+            order by l.tenant_id, l.lane limit 1000)
+        ) w
+        cross join lateral skiplane._lane_start(w.lane, p_cursor, p_shard) s
+        cross join lateral (
+            select r.due_at, r.estimate, r.id from skiplane.ready r
+            where r.lane = w.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (s.due_at, s.estimate, s.id)
+            order by r.due_at, r.estimate, r.id limit 1
+        ) h
+        limit 64)
+        union all
+        (select l.lane, l.queue, l.priority, l.tenant_id, false, null, null, null from skiplane.lane l
+        where l.shard = p_shard and l.queue = q.queue and l.priority = p.priority
+            and (l.tenant_id, l.lane) > (c.tenant_id, c.lane)
+            and (p_task_types is null or l.task_type = any (p_task_types))
+        order by l.tenant_id, l.lane offset 999 limit 1)
+    ) x;
 end
 $$;
 

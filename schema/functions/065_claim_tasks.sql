@@ -126,6 +126,7 @@ declare
     v_lanes skiplane.lane_head[];
     v_rows tid[] := '{}';
     v_turn jsonb;
+    v_passed jsonb;
     v_credit jsonb := '{}';
     v_active smallint[];
     s record;
@@ -137,7 +138,11 @@ begin
         p_cursor := coalesce(p_cursor, '{}') - 'head' || jsonb_build_object('at', extract(epoch from v_now));
     end if;
     v_turn := p_cursor -> 'turn';
-    v_lanes := array(select l from skiplane._lanes_with_work(p_queues, p_task_types, p_cursor, p_shard) l);
+    select array_agg(l order by l.turn) filter (where l.id is not null),
+        jsonb_object_agg(l.queue || '|' || l.priority, case when l.id is null then jsonb_build_array(l.tenant_id, l.lane) end)
+            filter (where l.turn = 1)
+    into v_lanes, v_passed
+    from skiplane._lanes_with_work(p_queues, p_task_types, p_cursor, p_shard) l;
     if cardinality(v_lanes) = 1 then
         -- Nothing to share out; the turns and credits stay as they are.
         v_rows := skiplane._lock_ready(v_lanes[1], p_limit, v_now, p_shard);
@@ -171,6 +176,10 @@ begin
         p_cursor := p_cursor || jsonb_build_object('turn', coalesce(v_turn, '{}'), 'credit', v_credit, 'head', (
             select jsonb_object_agg(l.lane, jsonb_build_array(l.due_at, l.estimate, l.id)) from unnest(v_lanes) l));
     end if;
+    -- Where only empty lanes were seen the turn goes on from there; where not even these, it starts again.
+    p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
+        select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
+        || coalesce(jsonb_strip_nulls(v_passed), '{}'));
     if v_rows <> '{}' then
         select l.lease_id, l.tasks into lease_id, tasks
         from skiplane._lease_rows(v_rows, p_worker_id, p_lease_seconds, v_now, p_shard) l;

@@ -122,7 +122,7 @@ begin
         -- What has waited for longer was seen by the worker's claim after it began to wait: it is not for this worker.
         if exists (
             select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard) w
-            where w.due_at > skiplane.clock() - interval '2 seconds')
+            where w.due_at > skiplane.clock() - interval '2 seconds' or w.id is null)
         then
             perform pg_notify(skiplane.queue_channel(v_queue), '');
             v_count := v_count + 1;

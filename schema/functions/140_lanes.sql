@@ -131,7 +131,7 @@ begin
             and (r.due_at, r.estimate, r.id) >= (coalesce(c.due_at, '-infinity'), coalesce(c.estimate, 0),
                 coalesce(c.id, '00000000-0000-0000-0000-000000000000'))
         order by r.due_at, r.estimate, r.id limit 1;
-        if v_head.id is null and c.closed_at is null and c.created_at < p_now - interval '1 minute' then
+        if v_head.id is null and c.closed_at is null and c.created_at < p_now - interval '10 seconds' then
             update skiplane.lane x set closed_at = p_now, closed_xid = pg_current_xact_id()
             where x.lane = c.lane and x.shard = p_shard;
         end if;
