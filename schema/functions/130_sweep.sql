@@ -30,9 +30,10 @@ begin
     end loop;
     -- A lease that commits late may end before this, but not for longer than a claim can take: the full look that
     -- callers make now and then (p_after NULL) finds it.
-    after := coalesce((
+    -- Never past the present: the next claim may be for a shorter time than all that there are.
+    after := least(v_now, (
         select x.until from skiplane.lease x where x.shard = p_shard and x.until >= coalesce(p_after, '-infinity')
-        order by x.until limit 1), v_now) - interval '5 seconds';
+        order by x.until limit 1)) - interval '5 seconds';
 end
 $$;
 
