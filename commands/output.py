@@ -140,6 +140,8 @@ def span(seconds: float | None) -> str | None:
     """Show a length of time in its two largest units."""
     if seconds is None:
         return None
+    if seconds < 0.001:
+        return "under 1 ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

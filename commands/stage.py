@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ..schema.records import Status, TaskRecord
-from ..schema.task_calls import list_tasks
+from ..schema.task_calls import get_task, list_tasks
 from .database import Database
 from .output import STATUS_STYLES, console, short, span, table
 
@@ -63,10 +63,15 @@ class Stage:
         for task in changed:
             self._remember(task)
         if self._live:
-            self._live.update(self._picture(newest[:ROWS]), refresh=True)
+            shown = [self._closer(task) for task in newest[:ROWS]]
+            self._live.update(self._picture(shown), refresh=True)
         else:
             for task in reversed(changed):
                 click.echo(_line(task))
+
+    def _closer(self, task: TaskRecord) -> TaskRecord:
+        # Lists leave the progress out.
+        return self._db.run(get_task(task.task_id)) if task.status is Status.RUNNING else task
 
     def _remember(self, task: TaskRecord) -> None:
         if task.task_id not in self._seen:

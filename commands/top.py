@@ -88,7 +88,7 @@ def picture(look: Look) -> RenderableType:
     workers = [w for w in look.workers if w.status == "RUNNING"]
     slots = sum(worker.concurrency for worker in workers)
     summary = (
-        f"{look.submitted_per_s:,.0f} started waiting/s   {look.ended_per_s:,.0f} ended/s   "
+        f"{look.submitted_per_s:,.0f} became due/s   {look.ended_per_s:,.0f} ended/s   "
         f"{sum(q.depth for q in look.queues):,} waiting   "
         f"{sum(w.holding for w in look.workers):,} held by {len(workers)} workers ({slots} slots)"
     )

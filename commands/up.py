@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import rich_click as click
@@ -63,19 +63,27 @@ def up(
     config = load_config({"dsn": dsn, "data_dir": data_dir})
     stop = _stop_event()
     worker = ["--queues", queues, "--processes", str(processes), "--concurrency", str(concurrency)]
-    try:
-        with hold(config.data_dir), refusals():
+    with _held(config.data_dir), refusals():
+        try:
             _run(config, stop, app_name, no_demo, as_json, worker, processes)
-    except Taken as taken:
-        who = f"process {taken.pid}" if taken.pid else "another process"
-        fail(
-            f"`skiplane up` already runs on {config.data_dir} ({who}). "
-            "Stop that one, or name another folder with --data."
-        )
-    except (EmbeddedError, MigrationError) as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"The folder {config.data_dir} cannot be used: {error.strerror or error}. Use --data.")
+        except (EmbeddedError, MigrationError) as error:
+            fail(str(error))
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold(folder))
+        except Taken as taken:
+            who = f"process {taken.pid}" if taken.pid else "another process"
+            fail(
+                f"`skiplane up` already runs on {folder} ({who}). "
+                "Stop that one, or name another folder with --data."
+            )
+        except OSError as error:
+            fail(f"The folder {folder} cannot be used: {error.strerror}. Name one with --data.")
+        yield
 
 
 def _run(
@@ -105,7 +113,8 @@ def _run(
         else:
             with Stage(db, _headline(config, dsn)) as stage:
                 _keep(children, stop, demo, stage)
-            click.echo("Stopping.")
+            with suppress(OSError):  # the terminal may have gone
+                click.echo("Stopping.")
 
 
 def _stop_event() -> threading.Event:
