@@ -547,6 +547,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, enable_seqscan=off
 
+-- function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint, OUT due_at timestamp with time zone, OUT estimate integer, OUT id uuid) returns record
+--   plpgsql, volatile, enable_seqscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint) returns SETOF skiplane.lane_head
 --   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
