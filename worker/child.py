@@ -19,7 +19,8 @@ import structlog
 
 from ..config import Config
 from ..log import setup_logging
-from ..schema.errors import NotInstalled, from_driver
+from ..schema.errors import NotAllowed, NotInstalled, from_driver
+from ..schema.migrate import MigrationError
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
 from .orders import ENDED, READY, STOP, ExitCode, Orders
@@ -121,9 +122,11 @@ def _serve(
         code = task.result()
         _write(guard, ENDED)
         return code
+    except MigrationError as error:
+        raise Unusable(str(error)) from error
     except Exception as error:
         known = from_driver(error)
-        if isinstance(known, NotInstalled):
+        if isinstance(known, NotInstalled | NotAllowed):
             raise Unusable(str(known)) from error
         log.exception("the worker failed")
         return ExitCode.RESTART

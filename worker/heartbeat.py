@@ -8,6 +8,7 @@ extends the leases.)
 """
 
 import threading
+import time
 from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from .settings import WorkerSettings
 # ones the engine itself leaves alone for two seconds.
 _YOUNG_SECONDS = 1.5
 _BEATS_PER_LEASE = 4
+_GATHER_SECONDS = 0.005
 
 
 class Held(NamedTuple):
@@ -90,6 +92,8 @@ class Heartbeat(threading.Thread):
         pause = self._lease_seconds / _BEATS_PER_LEASE
         while not self._over:
             if self._kick.wait(pause):
+                # Cancellations come in swarms; one beat hears of many.
+                time.sleep(_GATHER_SECONDS)
                 self._kick.clear()
             if self._over:
                 break

@@ -6,6 +6,9 @@ from typing import Any
 
 from .outage import Outage, pause_seconds
 
+# A loop that ran for so long and then ends is started again without much pause.
+_WELL_SECONDS = 30.0
+
 Body = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -27,17 +30,21 @@ class Loops:
         """Run a coroutine until ``stop``."""
         if self._stopping:
             return
+        began = self._loop.time()
         task = self._loop.create_task(body())
         self._tasks[name] = task
-        task.add_done_callback(lambda done: self._ended(name, body, done))
+        task.add_done_callback(lambda done: self._ended(name, body, done, began))
 
-    def _ended(self, name: str, body: Body, task: asyncio.Task[None]) -> None:
+    def _ended(self, name: str, body: Body, task: asyncio.Task[None], began: float) -> None:
         if self._stopping or self._loop.is_closed():
             return
         error = None if task.cancelled() else task.exception()
         if error is None and not task.cancelled():
             return
-        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        if self._loop.time() - began > _WELL_SECONDS:
+            self._failures.pop(name, None)
+        failures = self._failures.get(name, 0)
+        self._failures[name] = failures + 1
         if error is None:
             error = RuntimeError("cancelled from outside")
         self._outage.failed(name, error)

@@ -7,24 +7,21 @@ elsewhere. When a process ends, only the task that ran in it is lost.
 
 import asyncio
 import os
-import socket
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-import msgspec
 import structlog
 
 from .leases import Item
 from .outcome import Failure
-from .pool_host import Kill, Opening, Start, decode_exited
+from .pool_control import Control
+from .pool_host import Exited
 from .pool_link import Link
 from .processes import how_it_ended
 from .runner import Runner
 from .settings import WorkerSettings
-from .wire import Reply, socket_pair
+from .wire import Reply
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +53,8 @@ class Pool:
             guard: A descriptor that must stay open as long as the host lives.
             fatal: Called when the pool cannot go on.
         """
-        self._opening = Opening(settings, worker_id, sys.path)
+        self._settings = settings
+        self._worker_id = worker_id
         self._size = settings.pool or settings.concurrency
         self._runner = runner
         self._guard = guard
@@ -70,24 +68,13 @@ class Pool:
         self._last_end = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._host: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._control: Control | None = None
 
     def start(self) -> None:
         """Start the host and a process for each core; from the main thread only."""
-        ours, theirs = socket_pair(packets=True)
-        fds = [theirs.fileno(), *([] if self._guard is None else [self._guard])]
-        with theirs:
-            self._host = subprocess.Popen(
-                [sys.executable, "-m", "skiplane.worker.pool_host", *map(str, fds)],
-                pass_fds=fds,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        ours.setblocking(False)
-        self._control = ours
-        self._send(msgspec.msgpack.encode(self._opening), [])
-        self._loop.add_reader(ours.fileno(), self._told)
+        self._control = Control(
+            self._settings, self._worker_id, self._guard, self._exited, self._fatal
+        )
         self._spawn(min(self._size, os.cpu_count() or 1))
 
     def close(self) -> None:
@@ -98,15 +85,8 @@ class Pool:
             link.close()
         self._links.clear()
         if self._control is not None:
-            self._loop.remove_reader(self._control.fileno())
             self._control.close()
             self._control = None
-        if self._host is not None:
-            try:
-                self._host.wait(5)
-            except subprocess.TimeoutExpired:
-                self._host.kill()
-                self._host.wait()
 
     # As an executor
 
@@ -130,9 +110,9 @@ class Pool:
         link = self._link_of(item)
         if link is not None:
             self._take_back(link)
-        if link is not None and item in link.assigned:
+        if link is not None and item in link.assigned and self._control is not None:
             link.killed = True
-            self._send(msgspec.msgpack.encode(Kill(link.number)), [])
+            self._control.kill(link.number)
         else:
             self._runner.end_stopped(item)
 
@@ -223,19 +203,13 @@ class Pool:
 
     def _spawn(self, count: int) -> None:
         for _ in range(count):
+            if self._control is None:
+                return
             self._numbers += 1
             link = Link(self._numbers, self._replied)
             self._links[link.number] = link
-            self._send(msgspec.msgpack.encode(Start(link.number)), link.their_ends)
+            self._control.start(link.number, link.their_ends)
             link.started()
-
-    def _send(self, data: bytes, fds: list[int]) -> None:
-        if self._control is None:
-            return
-        try:
-            socket.send_fds(self._control, [data], fds)
-        except OSError as error:
-            self._fatal(f"the host of the pool processes cannot be reached: {error}")
 
     # What comes back
 
@@ -266,25 +240,10 @@ class Pool:
             item.recorded = True
             self._runner.succeed(item, "null")
 
-    def _told(self) -> None:
-        if self._control is None:
+    def _exited(self, message: Exited) -> None:
+        link, status = self._links.pop(message.number, None), message.status
+        if link is None:
             return
-        try:
-            data = self._control.recv(1024)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._loop.remove_reader(self._control.fileno())
-            self._fatal("the host of the pool processes has ended")
-            return
-        message = decode_exited(data)
-        link = self._links.pop(message.number, None)
-        if link is not None:
-            self._exited(link, message.status)
-
-    def _exited(self, link: Link, status: int) -> None:
         link.read()  # what it had said before it ended
         self._take_back(link)
         link.close()

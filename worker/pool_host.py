@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import NoReturn
 
 import msgspec
@@ -36,6 +37,10 @@ class Kill(msgspec.Struct, array_like=True, tag=True):
     number: int
 
 
+class Leave(msgspec.Struct, array_like=True, tag=True):
+    """The worker stops; without this, the end of the socket means that it has died."""
+
+
 class Exited(msgspec.Struct, array_like=True):
     """A pool process has ended.
 
@@ -53,11 +58,12 @@ class Opening(msgspec.Struct, array_like=True):
 
     settings: WorkerSettings
     worker_id: str
+    pid: int  # the worker's: it may be gone before the host looks who started it
     path: list[str]
 
 
 decode_exited = msgspec.msgpack.Decoder(Exited).decode
-_decode_order = msgspec.msgpack.Decoder(Start | Kill).decode
+_decode_order = msgspec.msgpack.Decoder(Start | Kill | Leave).decode
 
 
 class Host:
@@ -66,7 +72,8 @@ class Host:
     def __init__(self, control: socket.socket, opening: Opening) -> None:
         self._control = control
         self._opening = opening
-        self._parent = os.getppid()
+        self._parent = opening.pid
+        self._left = False
         self._pids: dict[int, int] = {}
         self._adopted: set[int] = set()
         self._doomed: set[int] = set()
@@ -93,6 +100,16 @@ class Host:
                     return
         finally:
             self._kill_all()
+            self._kill_what_the_worker_left()
+
+    def _kill_what_the_worker_left(self) -> None:
+        """Kill the processes that async tasks of a worker that died had started."""
+        end = time.monotonic() + 1
+        while not self._left and time.monotonic() < end:
+            if os.getppid() != self._parent:  # its group is not its own any more
+                kill_group(self._parent)
+                return
+            time.sleep(0.01)
 
     def _obey(self) -> bool:
         data, fds, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, 3)
@@ -101,6 +118,8 @@ class Host:
         match _decode_order(data):
             case Start(number):
                 self._start(number, fds)
+            case Leave():
+                self._left = True
             case Kill(number) if (pid := self._pids.get(number)) is not None:
                 kill_group(pid)
         return True

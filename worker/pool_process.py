@@ -64,7 +64,7 @@ class PoolProcess:
     ) -> None:
         self._registry: Registry = load_registry(settings.app)
         self._worker_id = worker_id
-        self._pool = SyncPool(settings.dsn, 1, prepare=settings.prepare)
+        self._pool = SyncPool(settings.dsn, 1, role="task", prepare=settings.prepare)
         self._stream = stream
         self._tokens = tokens
         self._cancels = cancels

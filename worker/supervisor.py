@@ -14,6 +14,7 @@ import random
 import selectors
 import signal
 import socket
+import threading
 import time
 from types import FrameType
 
@@ -72,11 +73,14 @@ class Supervisor:
     def _take_signals(self) -> None:
         self._wake.setblocking(False)
         self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        if threading.current_thread() is not threading.main_thread():
+            log.warning("signals do not stop this worker: it does not run in the main thread")
+            return
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._note)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._selector.register(self._woken, selectors.EVENT_READ)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._signals.append(number)
@@ -174,7 +178,8 @@ class Supervisor:
     def _pause(self, number: int, child: ChildProcess) -> float:
         pause = 0.0
         if child.age() < SHORT_LIFE_SECONDS:
-            pause = min(LONGEST_PAUSE, 0.5 * 2 ** min(self._short_lives, 10))
+            # The first time at once: its tasks wait for it.
+            pause = min(LONGEST_PAUSE, 0.5 * (2 ** min(self._short_lives, 10) - 1))
             pause *= random.uniform(0.5, 1.0)
             self._short_lives += 1
         else:

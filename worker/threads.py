@@ -53,7 +53,7 @@ class Threads:
         self._registry = registry
         self._runner = runner
         self._on_all_lost = on_all_lost
-        self._pool = SyncPool(settings.dsn, self._size, prepare=settings.prepare)
+        self._pool = SyncPool(settings.dsn, self._size, role="task", prepare=settings.prepare)
         self._queue: SimpleQueue[Item | None] = SimpleQueue()
         self._waiting: deque[Item] = deque()
         self._threads = 0

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import structlog
 
 from ..schema import worker_calls as calls
-from ..schema.connect import connect_async
+from ..schema.connect import connect_async, connect_sync
+from ..schema.migrate import ensure_served
 from ..schema.pools import AsyncPool
 from ..schema.worker_calls import Claim, Registration, text_array
 from .appetite import Appetite
@@ -71,7 +72,9 @@ class Worker:
         self._patience = patience
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self._contexts = AsyncPool(settings.dsn, settings.concurrency, prepare=settings.prepare)
+        self._contexts = AsyncPool(
+            settings.dsn, settings.concurrency, role="task", prepare=settings.prepare
+        )
         self.runner = Runner(
             registry, self.slots, worker_id, self._contexts, settings.kill_grace_seconds
         )
@@ -145,6 +148,7 @@ class Worker:
         failures = 0
         while not self._stop.is_set():
             try:
+                await asyncio.to_thread(_ensure_served, self.settings.dsn)
                 conn, _ = await connect_async(self.settings.dsn, "worker", prepare=False)
                 try:
                     shards = await calls.shard_labels(conn)
@@ -264,3 +268,8 @@ class Worker:
         if self._threads is not None:
             self._threads.close()
         self._contexts.close()
+
+
+def _ensure_served(dsn: str) -> None:
+    with connect_sync(dsn, "worker", prepare=False) as conn:
+        ensure_served(conn)

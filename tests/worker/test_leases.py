@@ -71,10 +71,13 @@ def test_a_stopped_worker_loses_its_task_and_cannot_finish_it(
 def test_tasks_of_a_dead_process_run_again_within_three_seconds(
     dsn: str, tasks: Tasks, tmp_path: Path
 ):
-    with running_worker(dsn, tmp_path, "--lease-seconds", "60") as worker:
+    options = ("--lease-seconds", "60", "--processes", "2", "--poll-seconds", "0.5")
+    with running_worker(dsn, tmp_path, *options, ready=2) as worker:
         first = tasks.submit("sleep", {"seconds": 1}, max_retries=2, retry_delay_seconds=0)
         tasks.wait(first, "RUNNING")
-        os.kill(worker.child_pids()[0], signal.SIGKILL)
+        holder = "select w.pid from skiplane.lease l join skiplane.worker w using (worker_id)"
+        assert tasks.scalar(holder) in worker.child_pids()
+        os.kill(tasks.scalar(holder), signal.SIGKILL)
 
         def again() -> bool:
             tasks.release_due()

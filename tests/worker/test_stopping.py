@@ -116,7 +116,7 @@ def test_everything_dies_with_the_supervisor(
         wait_until(lambda: mark.exists() and mark.read_text())
         pids = [*worker.child_pids(), *map(int, mark.read_text().split())]
         worker.process.kill()
-        for pid in pids if task_type == "family" else pids[:2]:
+        for pid in pids:
             wait_gone(pid, 5)
 
 
