@@ -12,6 +12,14 @@ begin
     where l.shard = p_shard and l.queue = p_queue and l.priority = p_priority and l.tenant_id = p_tenant_id
         and l.task_type = p_task_type and l.concurrency_key = coalesce(p_concurrency_key, '') and l.closed_at is null
     order by l.lane limit 1;
+    if v_lane is not null and current_setting('transaction_isolation') <> 'read committed' then
+        -- An older snapshot may show a lane that is gone by now: one that can be locked stays until this ends.
+        begin
+            perform from skiplane.lane l where l.lane = v_lane and l.shard = p_shard for key share;
+        exception when serialization_failure then
+            v_lane := null;
+        end;
+    end if;
     if v_lane is null then
         insert into skiplane.lane (shard, queue, priority, tenant_id, task_type, concurrency_key, created_at)
         values (p_shard, p_queue, p_priority, p_tenant_id, p_task_type, coalesce(p_concurrency_key, ''), skiplane.clock())

@@ -22,8 +22,10 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set enable_seqscan = off
 as $$
 declare
-    -- The clock before the snapshot: whoever gets a higher transaction id than the sample reads a later time.
+    -- The clock before the own id: whoever gets a higher transaction id reads a later time. The end of the snapshot
+    -- would not do for the sample: it is one past the last transaction that ENDED, and later ones may be writing.
     v_now timestamptz := skiplane.clock();
+    v_xid xid8 := pg_current_xact_id();
     v_snapshot pg_snapshot := pg_current_snapshot();
     v_old_xid xid8;
     v_late jsonb := '{}';
@@ -31,7 +33,7 @@ declare
     v_settled timestamptz;
     v_lane bigint := coalesce((p_state ->> 'lane')::bigint, 0);
 begin
-    insert into skiplane.watermark (shard, at, next_xid) values (p_shard, v_now, pg_snapshot_xmax(v_snapshot));
+    insert into skiplane.watermark (shard, at, next_xid) values (p_shard, v_now, v_xid);
     -- Writers older than a second, each with a time before its first write.
     select w.next_xid into v_old_xid from skiplane.watermark w
     where w.shard = p_shard and w.at < v_now - interval '1 second' order by w.n desc limit 1;
@@ -162,6 +164,7 @@ as $$
 declare
     v_lanes bigint[];
     v_lane bigint;
+    v_xid xid8 := pg_current_xact_id();
     v_snapshot pg_snapshot := pg_current_snapshot();
 begin
     v_lanes := array(
@@ -170,10 +173,14 @@ begin
             select from skiplane.ready r where r.lane = l.lane and r.shard = p_shard)
         order by l.lane limit 100 for update skip locked);
     foreach v_lane in array v_lanes loop
-        delete from skiplane.lane l where l.lane = v_lane and l.shard = p_shard;
-        delete from skiplane.lane_mark x where x.lane = v_lane and x.shard = p_shard;
+        -- Once more, now that it is locked: a writer with an old snapshot may have held it until just now.
+        delete from skiplane.lane l where l.lane = v_lane and l.shard = p_shard and not exists (
+            select from skiplane.ready r where r.lane = v_lane and r.shard = p_shard);
+        if found then
+            delete from skiplane.lane_mark x where x.lane = v_lane and x.shard = p_shard;
+        end if;
     end loop;
-    update skiplane.lane l set sealed_xid = pg_snapshot_xmax(v_snapshot)
+    update skiplane.lane l set sealed_xid = v_xid
     where l.shard = p_shard and l.closed_at is not null and l.sealed_xid is null
         and pg_visible_in_snapshot(l.closed_xid, v_snapshot);
     return cardinality(v_lanes);
