@@ -54,7 +54,8 @@ class Link:
     """One connection, shared by loops that take turns on it.
 
     Attributes:
-        up_since: When it was connected (time.monotonic), None while it is not.
+        away: Whether the database cannot be reached.
+        back_at: When it could be reached again after that (time.monotonic).
     """
 
     def __init__(self, dsn: str, outage: Outage, role: str, settings: dict[str, str]) -> None:
@@ -74,7 +75,8 @@ class Link:
         self._pooled = False
         self._well_at = time.monotonic()
         self._lost_by: Exception | None = None
-        self.up_since: float | None = None
+        self.away = False
+        self.back_at = time.monotonic()
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncConnection]:
@@ -108,7 +110,7 @@ class Link:
         """Close at once, without a word to a server that may not answer."""
         if self._conn is not None:
             self._conn.pgconn.finish()
-        self._conn = self.up_since = None
+        self._conn = None
 
     async def _connect(self) -> AsyncConnection:
         pause = 0.1
@@ -116,13 +118,16 @@ class Link:
             try:
                 conn = await self._open()
             except psycopg.Error as error:
+                self.away = True
                 self._outage.began(error)
                 # Many schedulers must not come back to a starting server as one.
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(LONGEST_PAUSE, pause * 2)
             else:
                 self._outage.connected(self._well_at, self._lost_by)
-                self._conn, self._lost_by, self.up_since = conn, None, time.monotonic()
+                if self.away:
+                    self.away, self.back_at = False, time.monotonic()
+                self._conn, self._lost_by = conn, None
                 return conn
 
     async def _open(self) -> AsyncConnection:

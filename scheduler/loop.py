@@ -66,9 +66,9 @@ class Loop(ABC):
         Waiting for a database that is away does not count: no process that is
         started in this one's place would do better.
         """
-        if self.link.up_since is None:
+        if self.link.away:
             return 0.0
-        return time.monotonic() - max(self._due_at, self.link.up_since)
+        return time.monotonic() - max(self._due_at, self.link.back_at)
 
     async def _run(self) -> None:
         while not self._stopping.is_set():

@@ -102,7 +102,8 @@ class Scheduler:
         while not stop.is_set():
             for loop, task in zip(self.loops, tasks, strict=True):
                 if task.done():
-                    log.error("a loop ended", loop=loop.name, cause=repr(task.exception()))
+                    cause = "cancelled" if task.cancelled() else repr(task.exception())
+                    log.error("a loop ended", loop=loop.name, cause=cause)
                     return False
                 if (late := loop.overdue_seconds()) > loop.patience:
                     log.error("a loop makes no progress", loop=loop.name, seconds=round(late))

@@ -13,7 +13,8 @@ from skiplane.scheduler.loop import Loop
 
 
 class FakeLink:
-    up_since: float | None = 0.0
+    away = False
+    back_at = 0.0
     aborted = False
 
     def abort(self) -> None:
@@ -135,10 +136,10 @@ async def test_pause_asked_for_is_not_overdue():
 
 async def test_waiting_for_a_database_that_is_away_is_not_overdue():
     link = FakeLink()
-    link.up_since = None
+    link.away = True
     sample = Sample(link=link)
     await asyncio.sleep(0.02)
     assert sample.overdue_seconds() == 0
     # When it is back the clock starts anew.
-    link.up_since = time.monotonic()
+    link.away, link.back_at = False, time.monotonic()
     assert sample.overdue_seconds() < 0.02
