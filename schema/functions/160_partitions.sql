@@ -137,7 +137,7 @@ begin
     on conflict (name) do update set value = excluded.value where setting.value <> excluded.value;
     for r in select * from skiplane._partitions_before('timer', v_today - 1) loop
         if skiplane._timer_is_empty(r.child) and skiplane._drop_partition(r.child, 'timer') then
-            return next format('dropped %s', r.child);
+            return next format('dropped timer for %s', r.day_from);
         end if;
     end loop;
     for r in select * from skiplane._partitions_before('task', v_today - v_keep) loop
@@ -194,7 +194,7 @@ begin
     foreach v_parent in array '{attempt,outcome,task}'::text[] loop
         for r in select * from skiplane._partitions_before(v_parent, p_day + 1) p where p.day_from = p_day loop
             if skiplane._drop_partition(r.child, v_parent) then
-                return next format('dropped %s', r.child);
+                return next format('dropped %s for %s', v_parent, r.day_from);
             end if;
         end loop;
     end loop;
