@@ -11,6 +11,9 @@ from .loops import Loops
 from .outage import Outage, pause_seconds
 from .settings import WorkerSettings
 
+# No call takes so long unless it is stuck, behind a lock say; it is then made anew.
+_CALL_SECONDS = 60.0
+
 
 def serve(claimer: Claimer, loops: Loops, outage: Outage, settings: WorkerSettings) -> None:
     """Start as many connections as the settings say."""
@@ -49,7 +52,8 @@ class _ClaimLoop:
             if turn is None:
                 await claimer.rest()
                 return
-            await claimer.take_turn(conn, self._number, turn)
+            async with asyncio.timeout(_CALL_SECONDS):
+                await claimer.take_turn(conn, self._number, turn)
         except Exception as error:
             await self._failed(error)
         else:

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Container
 from typing import NoReturn
 
 import msgspec
@@ -120,6 +121,7 @@ class Host:
                 self._start(number, fds)
             case Leave():
                 self._left = True
+                return False
             case Kill(number) if (pid := self._pids.get(number)) is not None:
                 kill_group(pid)
         return True
@@ -156,14 +158,11 @@ class Host:
         numbers = {pid: number for number, pid in self._pids.items()}
         ended: list[Exited] = []
         killed = False
-        while (pid := _ended_child()) is not None:
-            if pid in numbers:
-                # Before it is reaped: until then its number belongs to its group.
-                kill_group(pid)
-                del self._pids[numbers[pid]]
+        while (end := _ended_child(numbers)) is not None:
+            pid, status = end
             killed |= pid in numbers or pid in self._doomed
-            _, status = os.waitpid(pid, 0)
             if pid in numbers:
+                del self._pids[numbers[pid]]
                 ended.append(Exited(numbers[pid], status))
             self._adopted.discard(pid)
             self._doomed.discard(pid)
@@ -201,12 +200,22 @@ class Host:
             self._pids = {n: p for n, p in self._pids.items() if p != pid}
 
 
-def _ended_child() -> int | None:
+def _ended_child(leaders: Container[int]) -> tuple[int, int] | None:
+    """Reap a child that has ended and kill its group when it leads one; give id and status."""
     try:
-        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if hasattr(os, "waitid"):
+            # Before it is reaped: until then its number belongs to its group.
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if found is not None and found.si_pid in leaders:
+                kill_group(found.si_pid)
+        pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return None
-    return None if found is None else found.si_pid
+    if pid == 0:
+        return None
+    if pid in leaders and not hasattr(os, "waitid"):
+        kill_group(pid)
+    return pid, status
 
 
 _inherited: list[int] = []

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import decimal
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -66,6 +67,12 @@ def sync_echo(value: Any) -> Any:
 @app.task("sync_pid")
 def sync_pid() -> int:
     return os.getpid()
+
+
+@app.task("sync_random")
+def sync_random() -> tuple[int, float]:
+    time.sleep(0.02)
+    return os.getpid(), random.random()
 
 
 @app.task("sync_sleep")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skiplane.tests.support import wait_until
-from skiplane.tests.worker.helpers import Tasks, running_worker
+from skiplane.tests.worker.helpers import Tasks, alive, running_worker
 
 LEASE = ("--lease-seconds", "1.5")
 
@@ -134,3 +134,45 @@ def test_what_a_long_task_keeps_waiting_is_handed_back(dsn: str, tasks: Tasks, t
         wait_until(lambda: tasks.scalar(held) == 2, 2, "only what runs to be held")
         tasks.wait_all([*long, *waiting])
         assert {tasks.get(task_id)["attempt"] for task_id in waiting} == {1}
+
+
+def test_killed_processes_lose_no_task(dsn: str, tasks: Tasks, tmp_path: Path):
+    options = ("--processes", "2", "--poll-seconds", "0.5", "--lease-seconds", "2")
+    with running_worker(dsn, tmp_path, *options, ready=2) as worker:
+        ids = [
+            task_id
+            for task_type in ("sleep", "sync_sleep")
+            for task_id in tasks.many(task_type, {"seconds": 0.01}, 800)
+        ]
+        done = "select count(*) from skiplane.get_results(%s::uuid[]) where done"
+        for share in (100, 400, 700):
+            wait_until(lambda share=share: tasks.scalar(done, [ids]) > share, 30)  # type: ignore[misc]
+            os.kill(next(p for p in reversed(worker.child_pids()) if alive(p)), signal.SIGKILL)
+
+        def ended() -> bool:
+            tasks.sweep()
+            tasks.release_due()
+            return bool(tasks.scalar(done, [ids]) == len(ids))
+
+        wait_until(ended, 60)
+        states = "select array_agg(distinct status) from skiplane.get_results(%s::uuid[])"
+        assert tasks.scalar(states, [ids]) == ["SUCCEEDED"]
+
+
+def test_pool_processes_do_not_share_randomness(dsn: str, tasks: Tasks, tmp_path: Path):
+    with running_worker(dsn, tmp_path):
+        ids = [tasks.submit("sync_random") for _ in range(40)]
+        results = [tasks.wait(task_id)["result"] for task_id in ids]
+    assert len({pid for pid, _ in results}) > 1
+    assert len({number for _, number in results}) == len(results)
+
+
+def test_a_long_task_does_not_hold_back_the_results_of_its_batch(
+    dsn: str, tasks: Tasks, tmp_path: Path
+):
+    with running_worker(dsn, tmp_path, "--concurrency", "20") as worker:
+        worker.wait_for("worker started")
+        long = tasks.submit("sleep", {"seconds": 30})
+        quick = tasks.many("echo", {"value": 1}, 10)
+        tasks.wait_all(quick, timeout=5)
+        assert tasks.status(long) == "RUNNING"
