@@ -48,7 +48,11 @@ begin
         end if;
         t := skiplane._find_task(p_task_id);
         if t.id is null then
-            perform skiplane._refuse_unknown(p_task_id);
+            if (skiplane._find_timer(p_task_id, v_shard)).id is null then
+                perform skiplane._refuse_unknown(p_task_id);
+            end if;
+            -- An edit has just put it back to wait.
+            continue;
         end if;
         select o.status::text into v_status from skiplane.outcome o
         where o.id = p_task_id and o.shard = v_shard and o.day = t.day;
@@ -88,7 +92,7 @@ begin
         o.status := 'DEAD';
         o.fence := v_fence;
     elsif t.id is null then
-        if (skiplane._find_timer(p_task_id, v_shard)).id is null then
+        if skiplane._task_document(p_task_id) is null then
             perform skiplane._refuse_unknown(p_task_id);
         end if;
     else
