@@ -64,14 +64,17 @@ def explain(error: SkiplaneError) -> str:
     where = error.field if error.field and error.field not in error.message else ""
     value = error.value if error.value and error.value not in error.message else ""
     place = " = ".join(part for part in (where, value) if part)
-    told = _sentence(f"{error.message.rstrip('.')} ({place})" if place else error.message)
+    told = f"{error.message.rstrip('.')} ({place})" if place else error.message
+    # The name of a field is written as it is.
+    told = told if error.field and told.startswith(error.field) else _sentence(told)
+    told = told if told.endswith((".", "?", "!")) else f"{told}."
     return f"{told} {_sentence(error.remedy)}" if error.remedy else told
 
 
 def _sentence(text: str) -> str:
     # The engine writes in the style of PostgreSQL: lower case, no full stop.
     first = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]
-    return f"{first}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+    return f"{first}{text[1:]}" + ("" if text.endswith((".", "?", "!")) else ".")
 
 
 def find_dsn(config: Config) -> str:
