@@ -1,13 +1,14 @@
 """Manual retries and the dead letter queue: a fresh budget, the same history."""
 
 import uuid
+from typing import Any
 
 import pytest
 
 from skiplane.tests.support.engine import Engine, refused
 
 
-def end(engine: Engine, status: str, **options: object) -> uuid.UUID:
+def end(engine: Engine, status: str, **options: Any) -> uuid.UUID:
     """Make a task that ended."""
     task_id = engine.submit(max_retries=0, **options)
     claim = engine.claim(queues=[str(options.get("queue", "default"))])
@@ -20,7 +21,7 @@ def end(engine: Engine, status: str, **options: object) -> uuid.UUID:
     return task_id
 
 
-def kill(engine: Engine, task_type: str = "work", **options: object) -> uuid.UUID:
+def kill(engine: Engine, task_type: str = "work", **options: Any) -> uuid.UUID:
     """Make a dead letter."""
     return end(engine, "DEAD", task_type=task_type, **options)
 
@@ -31,7 +32,7 @@ def forget_history(engine: Engine) -> None:
         engine.conn.execute(f"delete from skiplane.{table}".encode())
 
 
-def letters(engine: Engine, **filters: object) -> list[uuid.UUID]:
+def letters(engine: Engine, **filters: Any) -> list[uuid.UUID]:
     return [uuid.UUID(row[0]["task_id"]) for row in engine.rows("list_dead_letters", **filters)]
 
 
