@@ -11,24 +11,25 @@ from ...schema.task_calls import get_results
 from .bench import Bench
 from .meter import percentiles
 
-SAMPLES = 200
+SAMPLES, WARM_UP = 200, 20
 LEAD_SECONDS = 2.0
 
 
 async def pickup(bench: Bench) -> dict[str, Any]:
     """Measure the way of single tasks through a system that has nothing else to do."""
-    bench.say(f"pick-up on an idle system, {SAMPLES} tasks")
+    samples = min(SAMPLES, bench.tasks // 20)
+    bench.say(f"pick-up on an idle system, {samples} tasks")
     queue = bench.queue()
     took: list[float] = []
     with bench.scheduler(), bench.worker([queue]) as worker:
-        for number in range(SAMPLES + 20):
+        for number in range(samples + WARM_UP):
             before = time.time()
             task = await bench.app.submit("bench.mark", queue=queue)
             await asyncio.sleep(0.02)
             await bench.wait_for([task.id], worker, 0.01)
             result = (await bench.app.run(get_results([task.id])))[0].result
             # The first ones find a worker that is still starting, and cold caches.
-            if number >= 20:
+            if number >= WARM_UP:
                 took.append((result - before) * 1000)
             await asyncio.sleep(random.uniform(0.01, 0.05))
     return {"pickup_ms": percentiles(took)}

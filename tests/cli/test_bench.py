@@ -53,7 +53,7 @@ MEASURED: dict[str, Check] = {
 def test_part_is_measured_and_leaves_no_open_task(
     skiplane: Run, conn: psycopg.Connection[tuple[Any, ...]], databases: Databases, part: str
 ):
-    said = skiplane("bench", "--only", part, "--tasks", "1000", "--seconds", "2", "--json")
+    said = skiplane("bench", "--only", part, "--tasks", "1000", "--seconds", "1", "--json")
     assert said.code == 0, said.err
     found = said.document
     assert set(found) >= KEYS
