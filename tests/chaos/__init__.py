@@ -1,0 +1,1 @@
+"""Processes that are killed while they work."""

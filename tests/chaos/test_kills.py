@@ -1,0 +1,71 @@
+"""Everything is killed at random, and nothing is lost, done twice or left behind."""
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from skiplane.tests.chaos.fleet import Fleet, running_fleet
+from skiplane.tests.chaos.invariants import EMPTY, broken_rules, summary
+from skiplane.tests.support import wait_until
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+pytestmark = pytest.mark.xdist_group("chaos")
+
+SECONDS = float(os.environ.get("SKIPLANE_CHAOS_SECONDS", "300"))
+SEED = int(os.environ.get("SKIPLANE_CHAOS_SEED", "0")) or random.randrange(1, 10**6)
+
+
+def kill_and_look(folder: Path, seconds: float, lease: float, pause: tuple[float, float]):
+    with running_fleet(folder, SEED) as fleet:
+        fleet.fill(lease)
+        fleet.rage(seconds, pause)
+        fleet.calm()
+        codes = {member.name: member.stop() for member in fleet.producers}
+        assert set(codes.values()) == {0}, f"{codes}, see {folder}"
+        with psycopg.connect(fleet.server.dsn(), autocommit=True) as conn:
+            wait_for_end(conn, fleet, 60 + seconds / 5)
+            codes = {member.name: member.stop() for member in fleet.workers}
+            # A lane is closed after it has been idle for 10 s.
+            wait_until(lambda: count(conn, "lane") == 0, 40, "all lanes to be dropped")
+            codes |= {member.name: member.stop() for member in fleet.schedulers}
+            print("\n".join(summary(conn, fleet.kills)), f"\nseed {SEED}")
+            broken = broken_rules(conn, folder)
+        assert not broken, f"seed {SEED}, see {folder}: {broken}"
+        assert set(codes.values()) == {0}, f"{codes}, see {folder}"
+        surprises = {m.name: m.surprises for m in fleet.members if m.surprises}
+        assert not surprises, f"ended though nobody had killed them: {surprises}, see {folder}"
+        assert min(fleet.kills.values()) > 0
+
+
+def count(conn: Connection, table: str) -> int:
+    row = conn.execute(f"select count(*) from skiplane.{table}".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def wait_for_end(conn: Connection, fleet: Fleet, timeout: float) -> None:
+    # Their producer was killed between submitting and cancelling.
+    conn.execute("select skiplane.cancel_task(id) from skiplane.timer_far")
+
+    def left() -> dict[str, int]:
+        return {table: rows for table in EMPTY if (rows := count(conn, table))}
+
+    try:
+        wait_until(lambda: not left(), timeout)
+    except AssertionError:
+        pytest.fail(f"after {timeout} s there is still {left()}: seed {SEED}, see {fleet.folder}")
+
+
+@pytest.mark.timeout(240)
+def test_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path):
+    kill_and_look(tmp_path, seconds=18, lease=3, pause=(0.4, 1.6))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(int(SECONDS * 1.5) + 300)
+def test_minutes_of_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path):
+    kill_and_look(tmp_path, seconds=SECONDS, lease=10, pause=(0.5, 6))
