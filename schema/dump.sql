@@ -532,6 +532,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
 
+-- function skiplane._heed_clock(p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile, enable_seqscan=off
+
 -- function skiplane._id_day(p_task_id uuid) returns date
 --   sql, immutable, strict, parallel safe
 
@@ -817,7 +820,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- function skiplane.sweep_history(p_limit integer DEFAULT 1000) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
--- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT dead integer, OUT after timestamp with time zone) returns record
+-- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.task_shard(p_task_id uuid) returns smallint

@@ -47,12 +47,10 @@ class Swept(msgspec.Struct, frozen=True):
 
     Attributes:
         returned: Tasks that were taken back.
-        dead: Those of them that had used up their attempts, as far as it is told.
         after: Where the next call starts to look.
     """
 
     returned: int
-    dead: int
     after: datetime.datetime | None
 
 

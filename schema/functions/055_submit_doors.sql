@@ -89,12 +89,13 @@ comment on function skiplane.submit_task(
     double precision, text, double precision, text, timestamptz, text, jsonb
 ) is 'Submits one task: SELECT * FROM skiplane.submit_task(''send_email'', ''{"to": "a@example.com"}''). Due at p_scheduled_at (past or absent: now) or after p_delay_seconds; the tenant is metadata.tenant_id. The same p_idempotency_key with the same body answers with the first task (duplicate = true); with another body: SK004. Bad input: SK001 or SK007, the field in COLUMN, the remedy in HINT.';
 
--- What decides whether two submissions under one key are the same.
+-- What decides whether two submissions under one key are the same. Metadata does not: a second try comes with
+-- another trace context; its tenant is part of the key already.
 create or replace function skiplane._body(p_task skiplane.task, p_scheduled_at timestamptz, p_delay_seconds double precision)
 returns jsonb language sql stable
 as $$
     select jsonb_strip_nulls(to_jsonb(p_task)
-        - '{id,shard,day,payload,idempotency_key,scheduled_at,created_at,version,expires_at}'::text[]
+        - '{id,shard,day,payload,idempotency_key,scheduled_at,created_at,version,expires_at,metadata}'::text[]
         || jsonb_build_object('scheduled_at', skiplane._utc_text(p_scheduled_at), 'delay_seconds', p_delay_seconds,
             'expires_at', skiplane._utc_text(p_task.expires_at)))
 $$;

@@ -132,9 +132,12 @@ declare
     s record;
     p record;
 begin
+    if p_worker_id is null or p_limit is null or p_lease_seconds is null or p_queues is null then
+        perform skiplane._refuse('SK001', 'worker_id', null, 'worker, queues, limit and lease must be given', 'give all four');
+    end if;
     perform skiplane._check_number('limit', p_limit, 1, 10000);
     perform skiplane._check_number('lease_seconds', p_lease_seconds, 0.1, 86400);
-    if coalesce(extract(epoch from v_now) - (p_cursor ->> 'at')::double precision, 1) >= 0.5 then
+    if coalesce(abs(extract(epoch from v_now) - (p_cursor ->> 'at')::double precision), 1) >= 0.5 then
         p_cursor := coalesce(p_cursor, '{}') - 'head' || jsonb_build_object('at', extract(epoch from v_now));
     end if;
     v_turn := p_cursor -> 'turn';

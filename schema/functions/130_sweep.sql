@@ -3,7 +3,7 @@
 
 create or replace function skiplane.sweep_leases(
     p_limit integer default 20, p_after timestamptz default null, p_shard smallint default 0,
-    out returned integer, out dead integer, out after timestamptz
+    out returned integer, out after timestamptz
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
@@ -13,7 +13,6 @@ declare
     l skiplane.lease;
 begin
     returned := 0;
-    dead := 0;
     for l in
         select * from skiplane.lease x
         where x.shard = p_shard and x.until < v_now and x.until >= coalesce(p_after, '-infinity')

@@ -2,8 +2,8 @@
 -- A claim that starts at the mark of its lane never walks rows which are dead but cannot be vacuumed (a held
 -- snapshot). The mark may pass no row that is not committed yet: every writer takes its transaction id BEFORE it
 -- reads the clock for due_at, so once all transactions older than a sample have ended, nothing due before the sample
--- can appear any more. Transactions that write for over a second do not hold the marks back: they are remembered,
--- and when one has ended, what it left below the marks is moved to the present.
+-- can appear any more. Transactions that write for over a second do not hold the marks back: all writers are
+-- remembered, and when one that old has ended, what it left below the marks is moved to the present.
 
 create or replace function skiplane._settled_at(p_shard smallint) returns timestamptz
 language sql volatile
@@ -28,31 +28,30 @@ declare
     v_xid xid8 := pg_current_xact_id();
     v_snapshot pg_snapshot := pg_current_snapshot();
     v_old_xid xid8;
-    v_late jsonb := '{}';
+    v_writers jsonb;
     v_since timestamptz;
     v_settled timestamptz;
     v_lane bigint := coalesce((p_state ->> 'lane')::bigint, 0);
 begin
+    perform skiplane._heed_clock(v_now, p_shard);
     insert into skiplane.watermark (shard, at, next_xid) values (p_shard, v_now, v_xid);
-    -- Writers older than a second, each with a time before its first write.
+    -- Every writer with a time before its first write: another scheduler may move the marks past it and be gone.
+    select coalesce(jsonb_object_agg(x.xid::text, coalesce(p_state -> 'writers' ->> x.xid::text, (
+        select w.at::text from skiplane.watermark w
+        where w.shard = p_shard and w.next_xid <= x.xid order by w.n desc limit 1), '-infinity')), '{}')
+    into v_writers from pg_snapshot_xip(v_snapshot) as x (xid);
     select w.next_xid into v_old_xid from skiplane.watermark w
     where w.shard = p_shard and w.at < v_now - interval '1 second' order by w.n desc limit 1;
-    if v_old_xid is not null then
-        select coalesce(jsonb_object_agg(x.xid::text, coalesce(p_state -> 'late' ->> x.xid::text, (
-            select w.at::text from skiplane.watermark w
-            where w.shard = p_shard and w.next_xid <= x.xid order by w.n desc limit 1), '-infinity')), '{}')
-        into v_late
-        from pg_snapshot_xip(v_snapshot) as x (xid) where x.xid < v_old_xid;
-    end if;
     select w.at into v_settled from skiplane.watermark w
     where w.shard = p_shard and w.next_xid <= coalesce((
         select min(x.xid::text::numeric)::text::xid8 from pg_snapshot_xip(v_snapshot) as x (xid)
-        where not v_late ? x.xid::text), pg_snapshot_xmax(v_snapshot))
+        where (x.xid < v_old_xid) is not true), pg_snapshot_xmax(v_snapshot))
     order by w.n desc limit 1;
     if p_state is null then
         v_since := '-infinity';
     else
-        select min(e.value::timestamptz) into v_since from jsonb_each_text(p_state -> 'late') e where not v_late ? e.key;
+        select min(e.value::timestamptz) into v_since from jsonb_each_text(p_state -> 'writers') e
+        where not v_writers ? e.key and e.value::timestamptz < v_now - interval '1 second';
     end if;
     if v_since is not null then
         perform skiplane._rescue_late(v_since, p_shard);
@@ -61,12 +60,28 @@ begin
         v_lane := skiplane._move_marks(v_lane, v_settled, v_now, p_shard);
     end if;
     perform skiplane._drop_lanes(p_shard);
-    return jsonb_build_object('late', v_late, 'lane', v_lane);
+    return jsonb_build_object('writers', v_writers, 'lane', v_lane);
 end
 $$;
 
 comment on function skiplane.refresh_lanes(jsonb, smallint) is
 'Moves the low-water marks of lanes, serves what was committed late, closes idle lanes. Keep the answer and pass it with the next call; NULL at the start of a process makes one full look.';
+
+-- A server's clock may step back. What is submitted then would lie below the marks until the clock has caught up, so
+-- marks and samples of the future go: claims walk a while, and lose nothing.
+create or replace function skiplane._heed_clock(p_now timestamptz, p_shard smallint) returns void
+language plpgsql volatile
+    set enable_seqscan = off
+as $$
+begin
+    if p_now < (select w.at from skiplane.watermark w where w.shard = p_shard order by w.n desc limit 1) then
+        delete from skiplane.watermark w where w.shard = p_shard and w.at > p_now;
+        delete from skiplane.lane_mark m where m.shard = p_shard and m.due_at > p_now;
+    end if;
+end
+$$;
+
+comment on function skiplane._heed_clock(timestamptz, smallint) is 'Forgets marks of the future when the clock has stepped back.';
 
 -- Rows that became visible below their lane's mark get the present as their due time.
 create or replace function skiplane._rescue_late(p_since timestamptz, p_shard smallint) returns integer

@@ -130,7 +130,7 @@ def test_two_schedulers_refresh_and_count_side_by_side(
         first.one("select skiplane.refresh_lanes(null)")
         first.value("refresh_depth")
         second.value("refresh_depth")
-        refresh = Racer(second, "refresh_lanes", state={"late": {}, "lane": 0})
+        refresh = Racer(second, "refresh_lanes", state={"writers": {}, "lane": 0})
         refresh.result()
     assert len(watcher.claim(10).ids) == 5
 
