@@ -153,28 +153,27 @@ begin
             v_lanes[1].lane, jsonb_build_array(v_lanes[1].due_at, v_lanes[1].estimate, v_lanes[1].id)));
     elsif v_lanes <> '{}' then
         select array_agg(distinct l.priority order by l.priority desc) into v_active from unnest(v_lanes) l;
-        -- Twice: what a priority could not use after all (others were quicker) goes to the rest.
-        for v_round in 1 .. 2 loop
+        -- Again while a priority could not use its share (it has too little, or others were quicker): the rest take it.
+        for v_round in 1 .. 1 + cardinality(v_active) loop
             for s in select * from skiplane._priority_shares(p_limit - cardinality(v_rows), v_active, p_cursor -> 'credit') loop
                 if v_round = 1 then
                     -- Also where the share is nothing: what is left over adds up to a turn.
                     v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
                 end if;
                 continue when s.share = 0;
-                -- The second look sees the rows that this transaction has locked: it asks for both together.
+                -- A second look sees the rows that this transaction has locked: it asks for both together.
                 p := skiplane._take_lanes(array(select l from unnest(v_lanes) l where l.priority = s.priority order by l.turn),
                     s.share + case v_round when 1 then 0 else cardinality(v_rows) end, v_now, p_shard, v_turn);
-                if v_round = 1 then
-                    if cardinality(p.rows) < s.share then
-                        v_active := array_remove(v_active, s.priority);
-                    end if;
-                else
+                if v_round > 1 then
                     p.rows := array(select x from unnest(p.rows) x where x <> all (v_rows) limit s.share);
+                end if;
+                if cardinality(p.rows) < s.share then
+                    v_active := array_remove(v_active, s.priority);
                 end if;
                 v_rows := v_rows || p.rows;
                 v_turn := p.p_turn;
             end loop;
-            exit when v_round = 2 or cardinality(v_rows) >= p_limit or v_active = '{}';
+            exit when cardinality(v_rows) >= p_limit or v_active = '{}';
         end loop;
         p_cursor := p_cursor || jsonb_build_object('turn', coalesce(v_turn, '{}'), 'credit', v_credit, 'head', (
             select jsonb_object_agg(l.lane, jsonb_build_array(l.due_at, l.estimate, l.id)) from unnest(v_lanes) l));

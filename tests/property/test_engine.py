@@ -88,7 +88,7 @@ class AllVerbs(EngineMachine):
     @rule(full=PICK)
     def sweep(self, full: int) -> None:
         now = self.tick()
-        returned, _, self.after["sweep"] = self.engine.value(
+        returned, self.after["sweep"] = self.engine.value(
             "sweep_leases", after=self.after["sweep"] if full % 4 else None
         )
         late = [number for number, lease in self.model.leases.items() if lease.until < now]

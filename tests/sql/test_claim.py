@@ -139,6 +139,14 @@ def test_priority_takes_what_the_others_leave(engine: Engine):
     assert len(engine.claim(20).ids) == 20
 
 
+@pytest.mark.parametrize("limit", [3, 5, 9])
+def test_claim_is_full_while_any_priority_has_work(engine: Engine, limit: int):
+    counts = {"high": 1, "medium": 1, "low": limit - 2}
+    for priority, count in counts.items():
+        engine.many(count, priority=priority)
+    assert len(engine.claim(limit).ids) == limit
+
+
 def test_batch_starts_with_the_highest_priority(engine: Engine):
     engine.many(2, priority="low")
     high = engine.many(2, priority="high")
