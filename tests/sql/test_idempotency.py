@@ -60,6 +60,7 @@ def test_same_key_with_another_body_is_refused(engine: Engine, change: dict[str,
         {"max_retries": 3, "retry_backoff": "exponential", "priority": "medium"},
         {"timeout_seconds": None},
         {"metadata": {}},
+        {"metadata": {"traceparent": "00-1-2-01", "correlation_id": "c"}},
     ],
 )
 def test_another_way_of_writing_the_same_is_a_replay(engine: Engine, change: dict[str, Any]):

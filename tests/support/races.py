@@ -12,7 +12,7 @@ class Racer:
 
     def __init__(self, engine: Engine, function: str, /, **arguments: Any) -> None:
         self.pid = engine.conn.info.backend_pid
-        self._outcome: Any = None
+        self._rows: list[tuple[Any, ...]] = []
         self._error: BaseException | None = None
         self._thread = threading.Thread(
             target=self._run, args=(engine, function, arguments), daemon=True
@@ -21,7 +21,7 @@ class Racer:
 
     def _run(self, engine: Engine, function: str, arguments: dict[str, Any]) -> None:
         try:
-            self._outcome = engine.rows(function, **arguments)
+            self._rows = engine.rows(function, **arguments)
         except BaseException as error:
             self._error = error
 
@@ -30,11 +30,15 @@ class Racer:
         wait_for_lock(watcher.conn, self.pid)
         return self
 
-    def result(self, timeout: float = 10) -> Any:
-        """Give the value or row of the call, or raise what it raised."""
+    def rows(self, timeout: float = 10) -> list[tuple[Any, ...]]:
+        """Give the rows of the call, or raise what it raised."""
         self._thread.join(timeout)
         assert not self._thread.is_alive(), "the call never came back"
         if self._error:
             raise self._error
-        [row] = self._outcome
+        return self._rows
+
+    def result(self, timeout: float = 10) -> Any:
+        """Give the value or row of a call that gives one."""
+        [row] = self.rows(timeout)
         return row[0] if len(row) == 1 else row
