@@ -6,16 +6,24 @@ from typing import Any
 
 import psycopg
 
-from skiplane.tests.chaos.tasks import marks
+from skiplane.tests.chaos.kills.tasks import marks
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 EMPTY = ("ready", "lease", "timer", "timer_far")
 
+# The kinds of tasks and how they end when nobody cancels them.
+ENDS = """
+    (case t.task_type when 'hopeless' then 'FAILED' when 'doomed' then 'DEAD'
+        when 'late' then 'DEAD' when 'late_pooled' then 'DEAD' else 'SUCCEEDED' end)
+    ::skiplane.task_status"""
+
 RULES = {
     "an acknowledged task exists": """
-        select a.* from acknowledged a where not exists (select from skiplane.task t where t.id = a.id)""",
-    "a task is stored once": "select id from skiplane.task group by id having count(*) > 1",
+        select a.* from acknowledged a
+        where not exists (select from skiplane.task t where t.id = a.id)""",
+    "a task is stored once": """
+        select id from skiplane.task group by id having count(*) > 1""",
     "a task has exactly one outcome": """
         select t.id, count(o.id) from skiplane.task t left join skiplane.outcome o on o.id = t.id
         group by t.id having count(o.id) <> 1""",
@@ -31,52 +39,55 @@ RULES = {
         where a.key <> '-' and i.task_id is distinct from a.id""",
     "a key leads to its task": """
         select i.key from skiplane.idempotency i
-        where not exists (select from skiplane.task t where t.id = i.task_id and t.idempotency_key = i.key)""",
+        where not exists (
+            select from skiplane.task t where t.id = i.task_id and t.idempotency_key = i.key)""",
     "a success wrote exactly once, anything else nothing": """
         select t.id, o.status, count(e.task_id) from skiplane.task t
         join skiplane.outcome o on o.id = t.id left join effect e on e.task_id = t.id
-        where t.task_type in ('once', 'once_pooled')
-        group by t.id, o.status having count(e.task_id) <> (case o.status when 'SUCCEEDED' then 1 else 0 end)""",
+        where t.task_type in ('once', 'once_pooled') group by t.id, o.status
+        having count(e.task_id) <> (case o.status when 'SUCCEEDED' then 1 else 0 end)""",
     "what was written is of the claim that succeeded": """
-        select e.* from effect e left join skiplane.outcome o on o.id = e.task_id and o.fence = e.fence
+        select e.* from effect e
+        left join skiplane.outcome o on o.id = e.task_id and o.fence = e.fence
         where o.id is null""",
     "attempts grow with fences": """
         select a.id, a.fence, a.attempt from (
-            select x.*, lag(x.attempt) over (partition by x.id order by x.fence) as previous from skiplane.attempt x) a
+            select x.*, lag(x.attempt) over (partition by x.id order by x.fence) as previous
+            from skiplane.attempt x) a
         where a.attempt <= a.previous""",
     "the outcome has the last fence": """
-        select o.id, o.status, o.fence, a.fence from skiplane.outcome o join skiplane.attempt a on a.id = o.id
-        where a.fence > o.fence or (a.fence = o.fence and (o.status = 'SUCCEEDED' or a.attempt <> o.attempt))""",
+        select o.id, o.status, o.fence, a.fence
+        from skiplane.outcome o join skiplane.attempt a on a.id = o.id
+        where a.fence > o.fence
+            or (a.fence = o.fence and (o.status = 'SUCCEEDED' or a.attempt <> o.attempt))""",
     "no budget is overdrawn": """
-        select t.id, t.max_retries, o.attempt from skiplane.task t join skiplane.outcome o on o.id = t.id
+        select t.id, t.max_retries, o.attempt
+        from skiplane.task t join skiplane.outcome o on o.id = t.id
         where o.attempt > t.max_retries + 1""",
-    "a success stands in no list of failures": """
-        select o.id from skiplane.outcome o join skiplane.dead d on d.id = o.id where o.status <> 'DEAD'""",
-    "a dead task is a dead letter": """
-        select o.id from skiplane.outcome o
-        where o.status = 'DEAD' and not exists (select from skiplane.dead d where d.id = o.id)""",
-    "a task ends as its kind does, unless somebody wanted it cancelled": """
+    "dead letters are the dead tasks": """
+        select coalesce(o.id, d.id) from (select * from skiplane.outcome where status = 'DEAD') o
+        full join skiplane.dead d on d.id = o.id where o.id is null or d.id is null""",
+    "a task ends as its kind does, unless somebody wanted it cancelled": f"""
         select t.id, t.task_type, o.status, o.error_type, o.error_message
         from skiplane.task t join skiplane.outcome o on o.id = t.id
-        where o.status <> (case t.task_type when 'hopeless' then 'FAILED'
-                when 'doomed' then 'DEAD' when 'late' then 'DEAD' when 'late_pooled' then 'DEAD'
-                else 'SUCCEEDED' end)::skiplane.task_status
-            and not (o.status = 'CANCELLED' and exists (select from cancel_wanted c where c.id = t.id))""",
+        where o.status <> {ENDS} and not (o.status = 'CANCELLED'
+            and exists (select from cancel_wanted c where c.id = t.id))""",
     "what was said to be cancelled is": """
         select c.id, o.status from cancelled c left join skiplane.outcome o on o.id = c.id
         where o.status is distinct from 'CANCELLED'""",
     "an end is not before its start": """
         select id from skiplane.outcome where finished_at < started_at""",
-}  # fmt: skip
+}
 
 FIGURES = """
     select * from (
         select 'tasks ' || status, count(*) from skiplane.outcome group by status
-        union all select 'attempts ended by ' || outcome, count(*) from skiplane.attempt group by outcome
+        union all select 'attempts ended by ' || outcome, count(*)
+        from skiplane.attempt group by outcome
         union all select 'claims', sum(fence) from skiplane.outcome
         union all select 'most claims of one task', max(fence) from skiplane.outcome
         union all select 'exactly-once writes', count(*) from effect
-    ) f order by 1"""  # fmt: skip
+    ) f order by 1"""
 
 
 def summary(conn: Connection, kills: Mapping[str, int]) -> list[str]:

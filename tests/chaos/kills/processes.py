@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROGRAM = "from skiplane.cli import main; main(prog_name='skiplane')"
-APP = "skiplane.tests.chaos.tasks"
+APP = "skiplane.tests.chaos.kills.tasks"
 
 
 class Member:

@@ -17,6 +17,7 @@ app = Skiplane()
 # A kill charges an attempt: what is to succeed must survive many.
 PATIENT: TaskOptions = {"max_retries": 1000, "retry_delay": 0.1, "retry_max_delay": 0.5}
 SHORT: TaskOptions = {"max_retries": 2, "retry_delay": 0.1, "retry_backoff": "fixed"}
+LATE: TaskOptions = {**SHORT, "timeout": 0.5}
 STEPS = 4
 EFFECT = "insert into effect (task_id, fence) values (%s, %s)"
 
@@ -71,12 +72,12 @@ async def doomed() -> None:
     raise ValueError("always")
 
 
-@app.task("late", timeout=0.5, **SHORT)
+@app.task("late", **LATE)
 async def late() -> None:
     await asyncio.sleep(1000)
 
 
-@app.task("late_pooled", timeout=0.5, **SHORT)
+@app.task("late_pooled", **LATE)
 def late_pooled() -> None:
     time.sleep(1000)
 

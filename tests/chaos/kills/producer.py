@@ -1,0 +1,161 @@
+"""A producer of the kill tests: submits all kinds of tasks until SIGTERM.
+
+Whatever the database has acknowledged is written to a file before anything
+else is done, so that a later loss shows. Arguments: its name, its seed.
+"""
+
+import asyncio
+import random
+import signal
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from skiplane.schema.errors import Conflict, Unavailable
+from skiplane.tests.chaos.kills.tasks import app, mark
+
+T = TypeVar("T")
+MONTH = 30 * 86400
+
+WEIGHTS = {
+    "quick": 40, "slow": 8, "pooled": 8, "once": 10, "once_pooled": 6, "flaky": 8,
+    "steps": 4, "hopeless": 3, "doomed": 3, "late": 1, "late_pooled": 1,
+}  # fmt: skip
+
+
+def payload(task_type: str, chance: random.Random) -> dict[str, Any]:
+    """Make arguments for a task."""
+    match task_type:
+        case "quick":
+            return {"n": chance.randrange(1000)}
+        case "slow":
+            return {"seconds": round(chance.uniform(0.2, 1.5), 3)}
+        case "pooled" | "once_pooled":
+            return {"seconds": round(chance.uniform(0.0, 0.15), 3)}
+        case "once":
+            return {"seconds": round(chance.uniform(0.0, 0.3), 3), "failures": chance.randrange(2)}
+        case "flaky":
+            return {"failures": chance.randint(1, 3)}
+        case _:
+            return {}
+
+
+def options_of(task_type: str) -> dict[str, Any]:
+    """Give the options with which a task was declared."""
+    definition = app.registry.get(task_type)
+    assert definition is not None
+    return dict(definition.options)
+
+
+async def answered(call: Callable[[], Awaitable[T]]) -> T:
+    """Call until the database answers."""
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            await asyncio.sleep(0.1)
+
+
+class Producer:
+    """One of them."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        # New with every start, or the one that follows a killed one would repeat its keys.
+        self.name = uuid.uuid4().hex
+        self.number = 0
+        self.cancellable: list[str] = []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Submit until stopped."""
+        doings = [self.one, self.delayed, self.many, self.shared, self.far, self.cancel]
+        weights = [30, 10, 6, 10, 1, 4]
+        while not stop.is_set():
+            await self.chance.choices(doings, weights)[0]()
+            # The pace of the load: nothing is waited for.
+            await asyncio.sleep(self.chance.uniform(0.0, 0.06))
+
+    def key(self) -> str:
+        """Give a new idempotency key."""
+        self.number += 1
+        return f"{self.name}-{self.number}"
+
+    def pick(self) -> tuple[str, dict[str, Any]]:
+        """Choose a type of task; give its options, too."""
+        task_type = self.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        return task_type, options_of(task_type)
+
+    async def one(self, **options: Any) -> None:
+        """Submit one task; with a key it is tried until it is acknowledged."""
+        task_type, defaults = self.pick()
+        document = payload(task_type, self.chance)
+        key = self.key() if self.chance.random() < 0.6 else None
+        given = {**defaults, **options, "idempotency_key": key}
+        try:
+            if key:
+                handle = await answered(lambda: app.submit(task_type, document, **given))
+            else:
+                handle = await app.submit(task_type, document, **given)
+        except Unavailable:
+            return  # without a key nobody can tell whether it was stored
+        mark("acknowledged", handle.id, task_type, key or "-")
+        if task_type == "slow":
+            self.cancellable.append(str(handle.id))
+
+    async def delayed(self) -> None:
+        """Submit one task for soon."""
+        await self.one(delay=round(self.chance.uniform(0.05, 3.0), 3))
+
+    async def many(self) -> None:
+        """Submit some tasks of one type, all with keys."""
+        task_type, defaults = self.pick()
+        count = self.chance.randint(2, 25 if task_type == "quick" else 4)
+        documents = [payload(task_type, self.chance) for _ in range(count)]
+        keys: list[str | None] = [self.key() for _ in documents]
+        ids = await answered(
+            lambda: app.submit_many(task_type, documents, idempotency_keys=keys, **defaults)
+        )
+        for task_id, key in zip(ids, keys, strict=True):
+            mark("acknowledged", task_id, task_type, key)
+
+    async def shared(self) -> None:
+        """Submit what the other producer also submits, under the same key."""
+        n = self.chance.randrange(300)
+        given = {**options_of("quick"), "idempotency_key": f"shared-{n}"}
+        handle = await answered(lambda: app.submit("quick", {"n": n}, **given))
+        mark("acknowledged", handle.id, "quick", f"shared-{n}")
+
+    async def far(self) -> None:
+        """Submit for a day that has no partition yet, and think better of it."""
+        given = {**options_of("slow"), "delay": MONTH, "idempotency_key": self.key()}
+        handle = await answered(lambda: app.submit("slow", {"seconds": 0}, **given))
+        mark("acknowledged", handle.id, "slow", given["idempotency_key"])
+        # Before it is tried: the producer may be killed in between.
+        mark("cancel_wanted", handle.id)
+        self.cancellable.append(str(handle.id))
+        await self.cancel()
+
+    async def cancel(self) -> None:
+        """Cancel one of the last tasks, whatever it does at the moment."""
+        if not self.cancellable:
+            return
+        task_id = self.cancellable.pop()
+        mark("cancel_wanted", task_id)
+        try:
+            await answered(lambda: app.cancel(task_id))
+        except Conflict:
+            return  # it had ended, or an earlier try got through
+        mark("cancelled", task_id)
+
+
+async def main() -> None:
+    """Run until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await Producer(int(sys.argv[2])).run(stop)
+    await app.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
