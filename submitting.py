@@ -13,6 +13,7 @@ from .handle import Handle
 from .schema.call import Call
 from .schema.callers import nested, nested_async, run, run_async
 from .schema.encode import encode_json
+from .schema.errors import translating
 from .schema.options import SubmitOptions, read_options
 from .schema.pools import AsyncPool, SyncPool
 from .schema.producer import batches, submit_task, submit_tasks
@@ -149,8 +150,9 @@ class Submitting:
     ) -> list[UUID]:
         """Run what producer.batches gave, in one transaction."""
         if connection is None:
-            async with self.pool().connection() as own:
-                return await self.send_batches(calls, own)
+            with translating:
+                async with self.pool().connection() as own:
+                    return await self.send_batches(calls, own)
         ids: list[UUID] = []
         sent: asyncio.Task[list[UUID]] | None = None
         async with nested_async(connection):
@@ -173,7 +175,7 @@ class Submitting:
     ) -> list[UUID]:
         """Do what ``send_batches`` does, without an event loop."""
         if connection is None:
-            with self.pool_sync().connection() as own:
+            with translating, self.pool_sync().connection() as own:
                 return self.send_batches_sync(calls, own)
         ids: list[UUID] = []
         with nested(connection):
