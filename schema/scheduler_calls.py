@@ -86,8 +86,11 @@ async def promote_tasks(
         after: The last answer's ``after``; None looks at everything.
         shard: Label of the shard.
     """
+    # Columns by name: a newer schema may give more of them.
     row = await _row(
-        conn, "select * from skiplane.promote_tasks(%s, %s, %s)", (limit, after, shard)
+        conn,
+        "select promoted, next_due_seconds, after from skiplane.promote_tasks(%s, %s, %s)",
+        (limit, after, shard),
     )
     return Promoted(*row)
 
@@ -96,7 +99,11 @@ async def sweep_leases(
     conn: AsyncConnection, limit: int, after: datetime.datetime | None, shard: int
 ) -> Swept:
     """Take back what is in up to ``limit`` leases that have run out; else as promote_tasks."""
-    row = await _row(conn, "select * from skiplane.sweep_leases(%s, %s, %s)", (limit, after, shard))
+    row = await _row(
+        conn,
+        "select returned, after from skiplane.sweep_leases(%s, %s, %s)",
+        (limit, after, shard),
+    )
     return Swept(*row)
 
 
