@@ -77,7 +77,9 @@ async def connect_async(dsn: str, role: str, *, prepare: bool | None = None) -> 
     """
     try:
         conn = await _open_async(conninfo(dsn, role))
-    except psycopg.OperationalError:
+    except psycopg.OperationalError as error:
+        if not _refuses_settings(error):
+            raise
         conn = await _open_async(conninfo(dsn, role, settings=False))
     try:
         row = await (await conn.execute("select pg_backend_pid()")).fetchone()
@@ -93,7 +95,9 @@ def connect_sync(dsn: str, role: str, *, prepare: bool | None = None) -> SyncCon
     """Open a synchronous connection in autocommit; see connect_async."""
     try:
         conn = _open_sync(conninfo(dsn, role))
-    except psycopg.OperationalError:
+    except psycopg.OperationalError as error:
+        if not _refuses_settings(error):
+            raise
         conn = _open_sync(conninfo(dsn, role, settings=False))
     try:
         row = conn.execute("select pg_backend_pid()").fetchone()
@@ -102,6 +106,12 @@ def connect_sync(dsn: str, role: str, *, prepare: bool | None = None) -> SyncCon
         raise
     conn.prepare_threshold = _threshold(prepare, row is None or row[0] != conn.info.backend_pid)
     return conn
+
+
+def _refuses_settings(error: psycopg.OperationalError) -> bool:
+    # Only a pooler's own words: a server that was away for a moment must not be asked without our settings, since
+    # the connection would then live on with those of the role.
+    return "startup parameter" in str(error)
 
 
 def _threshold(prepare: bool | None, pooled: bool) -> int | None:
