@@ -109,8 +109,9 @@ def connect_sync(dsn: str, role: str, *, prepare: bool | None = None) -> SyncCon
 
 
 def _refuses_settings(error: psycopg.OperationalError) -> bool:
-    # Only a pooler's own words: a server that was away for a moment must not be asked without our settings, since
-    # the connection would then live on with those of the role.
+    # Only a pooler's own words: a server that was away for a moment must not be
+    # asked without our settings, since the connection would then live on with
+    # those of the role.
     return "startup parameter" in str(error)
 
 
