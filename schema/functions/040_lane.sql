@@ -4,7 +4,7 @@
 create or replace function skiplane._lane_for(
     p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text
 ) returns bigint language plpgsql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare v_lane bigint;
 begin

@@ -7,7 +7,7 @@
 create or replace function skiplane._reserve_keys(
     p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamptz
 ) returns uuid[] language plpgsql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_ids uuid[];

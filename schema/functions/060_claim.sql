@@ -8,7 +8,7 @@
 create or replace function skiplane._lane_start(
     p_lane bigint, p_cursor jsonb, p_shard smallint, out due_at timestamptz, out estimate integer, out id uuid
 ) language plpgsql volatile
-    set enable_seqscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_head jsonb := p_cursor -> 'head' -> p_lane::text;
 begin
@@ -37,7 +37,7 @@ create or replace function skiplane._lanes_with_work(
     p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint
 ) returns setof skiplane.lane_head
 language plpgsql volatile
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 begin

@@ -5,7 +5,7 @@
 create or replace function skiplane._merge_lanes(
     p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
 ) returns integer[] language plpgsql volatile
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 begin
@@ -38,7 +38,7 @@ comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timesta
 create or replace function skiplane._lock_ready(
     p_lane skiplane.lane_head, p_limit integer, p_now timestamptz, p_shard smallint
 ) returns tid[] language plpgsql volatile
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -119,7 +119,7 @@ create or replace function skiplane.claim_tasks(
     p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
     out lease_id bigint, out tasks text, out cursor jsonb
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -198,7 +198,7 @@ create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
     out tasks text, out least_timeout double precision
 ) language plpgsql volatile
-    set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_day date;
@@ -239,7 +239,7 @@ create or replace function skiplane._lease_rows(
     p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz, p_shard smallint,
     out lease_id bigint, out tasks text
 ) language plpgsql volatile
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids uuid[];

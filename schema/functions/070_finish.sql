@@ -86,7 +86,7 @@ create or replace function skiplane._fail_task(
     p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid,
     p_started timestamptz, p_failure jsonb
 ) returns void language plpgsql volatile
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz;

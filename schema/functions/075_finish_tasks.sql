@@ -5,7 +5,7 @@ create or replace function skiplane._leave_lease(
     p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
     out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[], out claimed_at timestamptz
 ) language plpgsql volatile
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare l skiplane.lease;
 begin
@@ -73,7 +73,7 @@ create or replace function skiplane.finish_tasks(
     p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] default null,
     p_took_us integer[] default null, p_failures text default null, p_shard smallint default 0
 ) returns uuid[] language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -170,7 +170,7 @@ create or replace function skiplane._succeed_tasks(
     p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamptz,
     p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamptz, p_shard smallint
 ) returns void language plpgsql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_read record;

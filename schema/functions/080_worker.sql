@@ -53,7 +53,7 @@ create or replace function skiplane.heartbeat(
     p_lease_seconds double precision default 10, p_reconcile boolean default true, p_shard smallint default 0,
     out lost uuid[], out draining boolean, out extended integer
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -113,7 +113,7 @@ create or replace function skiplane.extend_leases(
     p_worker_ids uuid[], p_lease_seconds double precision default 10, p_shard smallint default 0
 ) returns table (worker_id uuid, overdue boolean)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_now timestamptz := skiplane.clock();
 begin
@@ -140,7 +140,7 @@ comment on function skiplane.extend_leases(uuid[], double precision, smallint) i
 create or replace function skiplane.release_worker(
     p_worker_id uuid, p_reason text default 'worker lost', p_charge boolean default true, p_shard smallint default 0
 ) returns integer language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     l skiplane.lease;
@@ -185,7 +185,7 @@ comment on function skiplane.drain_worker(uuid, text) is 'Asks a worker to finis
 -- What a running task saves: only its holder may.
 create or replace function skiplane._check_lease(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_shard smallint)
 returns void language plpgsql volatile
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform from skiplane.lease x
@@ -203,7 +203,7 @@ comment on function skiplane._check_lease(uuid, bigint, uuid, smallint) is 'Refu
 create or replace function skiplane.checkpoint_task(
     p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint default 0
 ) returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 begin
     perform skiplane._check_json('checkpoint', p_checkpoint::text, 65536);
@@ -221,7 +221,7 @@ create or replace function skiplane.report_progress(
     p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share real, p_message text default null,
     p_shard smallint default 0
 ) returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 begin
     perform skiplane._check_number('share', p_share, 0, 1);

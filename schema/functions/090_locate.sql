@@ -3,7 +3,7 @@
 -- The partition of the day of the id first: tasks that were due at once are there. Others became active later.
 create or replace function skiplane._find_task(p_id uuid) returns skiplane.task
 language plpgsql stable
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     t skiplane.task;
@@ -24,7 +24,7 @@ comment on function skiplane._find_task(uuid) is 'The task row of an id, or a ro
 -- With the owner's rights, since readers of the view tasks come here.
 create or replace function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     l skiplane.lease;
@@ -42,7 +42,7 @@ comment on function skiplane._find_lease(uuid, smallint) is 'The lease that hold
 
 create or replace function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 language plpgsql stable
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare r skiplane.timer;
 begin
@@ -58,7 +58,7 @@ comment on function skiplane._find_timer(uuid, smallint) is 'The waiting row of 
 
 create or replace function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 language plpgsql volatile
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare r skiplane.timer;
 begin

@@ -3,7 +3,7 @@
 
 create or replace function skiplane.cancel_task(p_task_id uuid, p_reason text default null, p_actor text default null)
 returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -71,7 +71,7 @@ comment on function skiplane.cancel_task(uuid, text, text) is
 
 create or replace function skiplane.retry_task(p_task_id uuid, p_reason text default null, p_actor text default null)
 returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -121,7 +121,7 @@ comment on function skiplane.retry_task(uuid, text, text) is
 
 create or replace function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text default null)
 returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);

@@ -56,7 +56,7 @@ comment on function skiplane._edited(skiplane.task, jsonb, timestamptz) is 'The 
 create or replace function skiplane._replace_task(
     p_task skiplane.task, p_timer skiplane.timer, p_ready skiplane.ready, p_changes jsonb, p_now timestamptz
 ) returns void language plpgsql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     t skiplane.task := p_task;

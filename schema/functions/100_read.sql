@@ -3,7 +3,7 @@
 -- Everything but attempts and actions. One statement, so that a task which moves is seen in one place.
 create or replace function skiplane._task_document(p_task_id uuid) returns jsonb
 language plpgsql volatile
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -80,7 +80,7 @@ comment on function skiplane._document(skiplane.task, skiplane.outcome, skiplane
 
 create or replace function skiplane.get_task(p_task_id uuid) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
@@ -115,7 +115,7 @@ comment on function skiplane.get_task(uuid) is
 create or replace function skiplane.get_results(p_task_ids uuid[])
 returns table (task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     -- Ended tasks of the day of their id in one look; the others one by one.

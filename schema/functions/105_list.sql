@@ -3,7 +3,7 @@
 -- Ids of one state below the cursor, from the place where that state lives.
 create or replace function skiplane._ids_in_state(p_status text, p_before uuid, p_after uuid, p_limit integer)
 returns setof uuid language plpgsql stable
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 begin
     case p_status
@@ -60,7 +60,7 @@ create or replace function skiplane.list_tasks(
     p_created_after timestamptz default null, p_created_before timestamptz default null, p_limit integer default 50,
     p_cursor text default null
 ) returns setof jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_before uuid := least(skiplane._read_cursor(p_cursor)::text, coalesce(skiplane._id_floor(p_created_before)::text, 'g'))::uuid;

@@ -4,7 +4,7 @@ create or replace function skiplane.list_dead_letters(
     p_task_type text default null, p_queue text default null, p_tenant_id text default null, p_limit integer default 50,
     p_cursor text default null
 ) returns setof jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare v_before uuid := skiplane._read_cursor(p_cursor);
 begin
@@ -57,7 +57,7 @@ create or replace function skiplane.retry_dead_letters(
     p_task_type text default null, p_queue text default null, p_tenant_id text default null, p_limit integer default 500,
     p_actor text default null
 ) returns integer language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_id uuid;

@@ -5,7 +5,7 @@ create or replace function skiplane.promote_tasks(
     p_limit integer default 1000, p_after timestamptz default null, p_shard smallint default 0,
     out promoted integer, out next_due_seconds double precision, out after timestamptz
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_now timestamptz;
@@ -37,7 +37,7 @@ comment on function skiplane.promote_tasks(integer, timestamptz, smallint) is
 
 create or replace function skiplane._take_due(p_after timestamptz, p_now timestamptz, p_limit integer, p_shard smallint)
 returns skiplane.timer[] language plpgsql volatile
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare

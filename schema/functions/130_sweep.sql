@@ -5,7 +5,7 @@ create or replace function skiplane.sweep_leases(
     p_limit integer default 20, p_after timestamptz default null, p_shard smallint default 0,
     out returned integer, out after timestamptz
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -42,7 +42,7 @@ comment on function skiplane.sweep_leases(integer, timestamptz, smallint) is
 -- Only the tasks that are past their own time-out go; the others stay with their worker.
 create or replace function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamptz) returns integer
 language plpgsql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_late uuid[];
@@ -76,7 +76,7 @@ comment on function skiplane._end_overdue(skiplane.lease, timestamptz) is 'Fails
 
 create or replace function skiplane.expire_tasks(p_limit integer default 1000, p_shard smallint default 0) returns integer
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -106,7 +106,7 @@ comment on function skiplane.expire_tasks(integer, smallint) is 'Ends PENDING ta
 -- Catches what a submit could not see: a worker that went idle between its look and its commit.
 create or replace function skiplane.wake_workers(p_shard smallint default 0) returns integer
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_queue text := '';

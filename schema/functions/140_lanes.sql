@@ -7,7 +7,7 @@
 
 create or replace function skiplane._settled_at(p_shard smallint) returns timestamptz
 language sql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
     select coalesce((
         select w.at from skiplane.watermark w
@@ -19,7 +19,7 @@ comment on function skiplane._settled_at(smallint) is 'Everything that was submi
 
 create or replace function skiplane.refresh_lanes(p_state jsonb default null, p_shard smallint default 0) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     -- The clock before the own id: whoever gets a higher transaction id reads a later time. The end of the snapshot
@@ -71,7 +71,7 @@ comment on function skiplane.refresh_lanes(jsonb, smallint) is
 -- marks and samples of the future go: claims walk a while, and lose nothing.
 create or replace function skiplane._heed_clock(p_now timestamptz, p_shard smallint) returns void
 language plpgsql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 begin
     if p_now < (select w.at from skiplane.watermark w where w.shard = p_shard order by w.n desc limit 1) then
@@ -86,7 +86,7 @@ comment on function skiplane._heed_clock(timestamptz, smallint) is 'Forgets mark
 -- Rows that became visible below their lane's mark get the present as their due time.
 create or replace function skiplane._rescue_late(p_since timestamptz, p_shard smallint) returns integer
 language plpgsql volatile
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -125,7 +125,7 @@ comment on function skiplane._rescue_late(timestamptz, smallint) is 'Moves rows 
 -- A slice of the lanes per call, so that a tick costs the same with any number of them.
 create or replace function skiplane._move_marks(p_lane bigint, p_settled timestamptz, p_now timestamptz, p_shard smallint)
 returns bigint language plpgsql volatile
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -174,7 +174,7 @@ comment on function skiplane._move_marks(bigint, timestamptz, timestamptz, small
 -- and nothing is in it. No writer is overlooked here, however long it takes.
 create or replace function skiplane._drop_lanes(p_shard smallint) returns integer
 language plpgsql volatile
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     v_lanes bigint[];

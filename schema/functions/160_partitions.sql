@@ -51,7 +51,7 @@ comment on function skiplane._make_partition(text, date) is 'Makes the partition
 
 -- Rows that waited beyond the partitions; those that are locked just now are promoted from where they are.
 create or replace function skiplane._move_far(p_table text, p_day date) returns void
-language plpgsql volatile set timezone = 'UTC' set enable_seqscan = off
+language plpgsql volatile set timezone = 'UTC' set jit = off set enable_seqscan = off
 as $$
 declare
     r skiplane.timer_far;

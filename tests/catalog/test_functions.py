@@ -48,6 +48,21 @@ def test_definers_pin_search_path(conn: Connection):
     )
 
 
+def test_what_steers_the_planner_is_not_compiled(conn: Connection):
+    # A plan with a forbidden node is so dear that it would be compiled at every call, for seconds.
+    assert (
+        names(
+            conn,
+            f"""
+        select p.oid::regprocedure::text from pg_proc p
+        where {OURS} and exists (select from unnest(p.proconfig) c where c like 'enable\\_%')
+            and not p.proconfig @> '{{jit=off}}'
+        """,
+        )
+        == []
+    )
+
+
 def test_every_function_comes_from_a_file(conn: Connection):
     [(known,)] = conn.execute(
         "select array_agg(o) from skiplane.applied_file f, jsonb_object_keys(f.objects) o"
