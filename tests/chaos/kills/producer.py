@@ -19,7 +19,7 @@ T = TypeVar("T")
 MONTH = 30 * 86400
 
 WEIGHTS = {
-    "quick": 40, "slow": 8, "pooled": 8, "once": 10, "once_pooled": 6, "flaky": 8,
+    "quick": 40, "slow": 25, "pooled": 8, "once": 10, "once_pooled": 6, "flaky": 8,
     "steps": 4, "hopeless": 3, "doomed": 3, "late": 1, "late_pooled": 1,
 }  # fmt: skip
 
@@ -30,7 +30,7 @@ def payload(task_type: str, chance: random.Random) -> dict[str, Any]:
         case "quick":
             return {"n": chance.randrange(1000)}
         case "slow":
-            return {"seconds": round(chance.uniform(0.2, 1.5), 3)}
+            return {"seconds": round(chance.uniform(0.5, 4.0), 3)}
         case "pooled" | "once_pooled":
             return {"seconds": round(chance.uniform(0.0, 0.15), 3)}
         case "once":
@@ -74,7 +74,7 @@ class Producer:
         while not stop.is_set():
             await self.chance.choices(doings, weights)[0]()
             # The pace of the load: nothing is waited for.
-            await asyncio.sleep(self.chance.uniform(0.0, 0.06))
+            await asyncio.sleep(self.chance.uniform(0.0, 0.04))
 
     def key(self) -> str:
         """Give a new idempotency key."""
@@ -110,7 +110,7 @@ class Producer:
     async def many(self) -> None:
         """Submit some tasks of one type, all with keys."""
         task_type, defaults = self.pick()
-        count = self.chance.randint(2, 25 if task_type == "quick" else 4)
+        count = self.chance.randint(2, 60 if task_type == "quick" else 5)
         documents = [payload(task_type, self.chance) for _ in range(count)]
         keys: list[str | None] = [self.key() for _ in documents]
         ids = await answered(

@@ -64,10 +64,10 @@ def wait_for_end(conn: Connection, fleet: Fleet, timeout: float) -> None:
 
 @pytest.mark.timeout(240)
 def test_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path):
-    kill_and_look(tmp_path, seconds=18, lease=3, pause=(0.4, 1.6))
+    kill_and_look(tmp_path, seconds=20, lease=3, pause=(0.8, 1.8))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(int(SECONDS * 1.5) + 300)
 def test_minutes_of_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path):
-    kill_and_look(tmp_path, seconds=SECONDS, lease=10, pause=(0.5, 6))
+    kill_and_look(tmp_path, seconds=SECONDS, lease=5, pause=(0.5, 5))
