@@ -364,9 +364,9 @@ CREATE INDEX task_tenant ON skiplane.task USING btree (tenant_id, id);
 
 CREATE INDEX task_workflow ON skiplane.task USING btree (workflow_id) WHERE (workflow_id IS NOT NULL);
 
-CREATE INDEX timer_due ON skiplane.timer USING btree (shard, due_at);
+CREATE INDEX timer_due ON skiplane.timer USING btree (due_at, shard);
 
-CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
+CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- Views
 
@@ -433,6 +433,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 -- function skiplane._activate(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile
 
+-- function skiplane._active_day(p_now timestamp with time zone) returns date
+--   plpgsql, volatile
+
 -- function skiplane._body(p_task skiplane.task, p_scheduled_at timestamp with time zone, p_delay_seconds double precision) returns jsonb
 --   sql, stable
 
@@ -455,7 +458,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, immutable
 
 -- function skiplane._check_lease(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_shard smallint) returns void
---   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._check_metadata(p_metadata jsonb) returns void
 --   plpgsql, volatile
@@ -473,28 +476,31 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile
 
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
---   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
 --   sql, immutable, parallel safe
 
+-- function skiplane._close_day(p_parent text, p_day date) returns boolean
+--   plpgsql, volatile, lock_timeout=500ms
+
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
 
--- function skiplane._day_is_over(p_day date) returns boolean
---   plpgsql, volatile
+-- function skiplane._day_is_over(p_parent text, p_day date) returns boolean
+--   plpgsql, volatile, TimeZone=UTC
+
+-- function skiplane._day_partitions(p_parent text, p_day date) returns TABLE(parent text, child regclass)
+--   sql, stable
 
 -- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready) returns jsonb
 --   plpgsql, volatile
 
--- function skiplane._drop_day(p_day date) returns SETOF text
---   plpgsql, volatile
+-- function skiplane._drop_day(p_parent text, p_day date) returns text[]
+--   plpgsql, volatile, lock_timeout=500ms
 
 -- function skiplane._drop_lanes(p_shard smallint) returns integer
---   plpgsql, volatile, enable_seqscan=off
-
--- function skiplane._drop_partition(p_child regclass, p_parent text) returns boolean
---   plpgsql, volatile, lock_timeout=1s
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._due_time(p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_now timestamp with time zone) returns timestamp with time zone
 --   plpgsql, volatile
@@ -509,22 +515,22 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile
 
 -- function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamp with time zone) returns integer
---   plpgsql, volatile, enable_seqscan=off
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._end_task(p_id uuid, p_shard smallint, p_day date, p_status skiplane.task_status, p_attempt smallint, p_fence integer, p_started timestamp with time zone, p_worker_id uuid, p_error_type text, p_error_message text) returns void
 --   plpgsql, volatile
 
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
---   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
---   plpgsql, stable, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_reader
+--   plpgsql, stable, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_reader
 
 -- function skiplane._find_task(p_id uuid) returns skiplane.task
---   plpgsql, stable, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
---   plpgsql, stable, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._first_place() returns bigint
 --   sql, volatile
@@ -533,7 +539,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
 
 -- function skiplane._heed_clock(p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile, enable_seqscan=off
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._id_day(p_task_id uuid) returns date
 --   sql, immutable, strict, parallel safe
@@ -542,46 +548,49 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   sql, immutable, strict, parallel safe
 
 -- function skiplane._ids_in_state(p_status text, p_before uuid, p_after uuid, p_limit integer) returns SETOF uuid
---   plpgsql, stable, enable_seqscan=off
+--   plpgsql, stable, jit=off, enable_seqscan=off
 
 -- function skiplane._integer_field(p_object jsonb, p_field text, p_default integer) returns integer
 --   plpgsql, immutable
 
+-- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
+--   plpgsql, volatile
+
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
---   plpgsql, volatile, enable_seqscan=off
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint, OUT due_at timestamp with time zone, OUT estimate integer, OUT id uuid) returns record
---   plpgsql, volatile, enable_seqscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint) returns SETOF skiplane.lane_head
---   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._lease_rows(p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
---   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
+-- function skiplane._lease_rows(p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone) returns record
---   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
---   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
 --   sql, volatile
 
 -- function skiplane._make_ahead(p_parent text, p_today date, p_days_ahead integer) returns SETOF text
---   plpgsql, volatile
+--   plpgsql, volatile, lock_timeout=1s
 
 -- function skiplane._make_partition(p_parent text, p_day date) returns boolean
---   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
+--   plpgsql, volatile, TimeZone=UTC
 
 -- function skiplane._merge_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint) returns integer[]
---   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._move_far(p_table text, p_day date) returns void
---   plpgsql, volatile, TimeZone=UTC, enable_seqscan=off
+--   plpgsql, volatile, TimeZone=UTC, jit=off, enable_seqscan=off
 
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
---   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
 --   plpgsql, volatile
@@ -638,16 +647,16 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile
 
 -- function skiplane._replace_task(p_task skiplane.task, p_timer skiplane.timer, p_ready skiplane.ready, p_changes jsonb, p_now timestamp with time zone) returns void
---   plpgsql, volatile, enable_seqscan=off
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._rescue_late(p_since timestamp with time zone, p_shard smallint) returns integer
---   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
---   plpgsql, volatile, enable_seqscan=off
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
---   sql, volatile, enable_seqscan=off
+--   sql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
@@ -662,22 +671,22 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, stable
 
 -- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile, enable_seqscan=off
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._suspicious_json(p_text text) returns boolean
 --   sql, immutable, parallel safe
 
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
---   plpgsql, volatile, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint, OUT rows tid[], INOUT p_turn jsonb) returns record
 --   plpgsql, volatile
 
 -- function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
---   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._task_document(p_task_id uuid) returns jsonb
---   plpgsql, volatile, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._task_template(p_task_type text, p_queue text, p_priority text, p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamp with time zone, p_callback_url text, p_metadata jsonb, p_now timestamp with time zone) returns skiplane.task
 --   plpgsql, volatile
@@ -690,9 +699,6 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 
 -- function skiplane._timer_horizon() returns date
 --   sql, stable
-
--- function skiplane._timer_is_empty(p_child regclass) returns boolean
---   plpgsql, volatile
 
 -- function skiplane._timer_task(p_row skiplane.timer, p_day date) returns skiplane.task
 --   plpgsql, immutable
@@ -710,13 +716,13 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile
 
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.checkpoint_task(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint DEFAULT 0) returns void
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.claim_tasks(p_worker_id uuid, p_queues text[], p_limit integer DEFAULT 1, p_task_types text[] DEFAULT NULL::text[], p_lease_seconds double precision DEFAULT 10, p_cursor jsonb DEFAULT NULL::jsonb, p_shard smallint DEFAULT 0, OUT lease_id bigint, OUT tasks text, OUT cursor jsonb) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -728,46 +734,46 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.extend_leases(p_worker_ids uuid[], p_lease_seconds double precision DEFAULT 10, p_shard smallint DEFAULT 0) returns TABLE(worker_id uuid, overdue boolean)
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.finish_and_claim(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_failures text, p_queues text[], p_limit integer, p_task_types text[] DEFAULT NULL::text[], p_lease_seconds double precision DEFAULT 10, p_cursor jsonb DEFAULT NULL::jsonb, p_shard smallint DEFAULT 0, OUT stale uuid[], OUT lease_id bigint, OUT tasks text, OUT cursor jsonb) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.finish_tasks(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] DEFAULT NULL::integer[], p_took_us integer[] DEFAULT NULL::integer[], p_failures text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns uuid[]
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.get_result(p_task_id uuid) returns TABLE(task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.get_results(p_task_ids uuid[]) returns TABLE(task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.get_task(p_task_id uuid) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.health() returns TABLE(check_name text, ok boolean, detail text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.heartbeat(p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb DEFAULT NULL::jsonb, p_lease_seconds double precision DEFAULT 10, p_reconcile boolean DEFAULT true, p_shard smallint DEFAULT 0, OUT lost uuid[], OUT draining boolean, OUT extended integer) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.list_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.promote_tasks(p_limit integer DEFAULT 1000, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT promoted integer, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.queue_channel(p_queue text) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
@@ -776,28 +782,28 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.refresh_lanes(p_state jsonb DEFAULT NULL::jsonb, p_shard smallint DEFAULT 0) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.register_worker(p_worker_id uuid, p_name text, p_queues text[], p_task_types text[] DEFAULT NULL::text[], p_concurrency integer DEFAULT 1, p_host text DEFAULT NULL::text, p_pid integer DEFAULT NULL::integer, p_lease_seconds double precision DEFAULT 10, p_supervisor_id uuid DEFAULT NULL::uuid) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0) returns integer
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share real, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.retry_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 500, p_actor text DEFAULT NULL::text) returns integer
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
 -- function skiplane.retry_delay(p_attempt integer, p_backoff text, p_base double precision, p_max double precision, p_jitter text, p_previous double precision DEFAULT NULL::double precision, p_random double precision DEFAULT random()) returns double precision
 --   sql, immutable, parallel safe
 
 -- function skiplane.retry_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_operator
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
 -- function skiplane.schema_info() returns jsonb
 --   sql, stable, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -821,7 +827,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT after timestamp with time zone) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.task_shard(p_task_id uuid) returns smallint
 --   sql, immutable, strict, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -836,7 +842,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (shard, due_at);
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.wake_workers(p_shard smallint DEFAULT 0) returns integer
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.worker_channel(p_worker_id uuid) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker

@@ -184,7 +184,7 @@ begin
         || coalesce(jsonb_strip_nulls(v_passed), '{}'));
     if v_rows <> '{}' then
         select l.lease_id, l.tasks into lease_id, tasks
-        from skiplane._lease_rows(v_rows, p_worker_id, p_lease_seconds, v_now, p_shard) l;
+        from skiplane._lease_rows(v_rows, v_lanes, p_worker_id, p_lease_seconds, v_now, p_shard) l;
     end if;
     cursor := p_cursor;
 end
@@ -236,8 +236,8 @@ comment on function skiplane._claim_document(uuid[], date[], smallint[], integer
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.
 create or replace function skiplane._lease_rows(
-    p_rows tid[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz, p_shard smallint,
-    out lease_id bigint, out tasks text
+    p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz,
+    p_shard smallint, out lease_id bigint, out tasks text
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -255,7 +255,8 @@ begin
     select array_agg(g.id), array_agg(g.day), array_agg(g.attempt), array_agg(g.fence)
     into v_ids, v_days, v_attempts, v_fences
     from (
-        select g.* from gone g left join skiplane.lane l on l.lane = g.lane and l.shard = p_shard
+        -- What the walk knows of the lanes, not their table: a join with that may be planned as a look at all of them.
+        select g.* from gone g left join unnest(p_lanes) l on l.lane = g.lane
         order by l.priority desc, g.due_at, g.estimate, g.id
     ) g;
     if v_ids is null then
@@ -272,5 +273,5 @@ begin
 end
 $$;
 
-comment on function skiplane._lease_rows(tid[], uuid, double precision, timestamptz, smallint) is
+comment on function skiplane._lease_rows(tid[], skiplane.lane_head[], uuid, double precision, timestamptz, smallint) is
 'Turns locked ready rows into a lease and their document.';

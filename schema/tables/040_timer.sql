@@ -34,7 +34,8 @@ create table skiplane.timer (
     primary key (id, shard, due_at)
 ) partition by range (due_at);
 
-create index timer_due on skiplane.timer (shard, due_at);
+-- The time first: with the shard first, a look-up by id and shard was planned as a walk over the whole index.
+create index timer_due on skiplane.timer (due_at, shard);
 
 comment on table skiplane.timer is 'Tasks that wait for a time, in partitions by due day.';
 comment on column skiplane.timer.id is 'Task id.';
@@ -68,5 +69,5 @@ comment on column skiplane.timer.created_at is 'As in task.';
 
 create table skiplane.timer_far (like skiplane.timer including defaults including constraints including comments);
 alter table skiplane.timer_far add primary key (id, shard, due_at);
-create index timer_far_due on skiplane.timer_far (shard, due_at);
+create index timer_far_due on skiplane.timer_far (due_at, shard);
 comment on table skiplane.timer_far is 'Tasks due after the last prepared timer partition.';
