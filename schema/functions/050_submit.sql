@@ -111,16 +111,12 @@ create or replace function skiplane._put_timer(p_row skiplane.timer) returns voi
 language plpgsql volatile
 as $$
 begin
-    if skiplane._utc_day(p_row.due_at) < skiplane._timer_horizon() then
-        begin
-            insert into skiplane.timer select (p_row).*;
-            return;
-        exception when check_violation then
-            -- The partition is gone or not there yet: timer_far takes any time.
-            null;
-        end;
+    -- Looked up, not tried: a subtransaction for each of many rows slows down every snapshot of the server.
+    if skiplane._is_prepared('timer', skiplane._utc_day(p_row.due_at)) then
+        insert into skiplane.timer select (p_row).*;
+    else
+        insert into skiplane.timer_far select (p_row).*;
     end if;
-    insert into skiplane.timer_far select (p_row).*;
 end
 $$;
 
@@ -204,7 +200,7 @@ begin
     t.metadata := nullif(p_metadata, '{}');
     t.created_at := p_now;
     t.scheduled_at := skiplane._due_time(p_scheduled_at, p_delay_seconds, p_now);
-    t.day := skiplane._utc_day(p_now);
+    t.day := skiplane._active_day(p_now);
     t.version := 1;
     perform skiplane._check_expiry(p_expires_at, greatest(t.scheduled_at, p_now));
     return t;

@@ -19,7 +19,7 @@ begin
         w := skiplane._take_timer(p_task_id, v_shard);
         if w.id is not null then
             if w.status = 'SCHEDULED' then
-                w.day := skiplane._utc_day(skiplane.clock());
+                w.day := skiplane._active_day(skiplane.clock());
                 t := skiplane._timer_task(w, w.day);
                 insert into skiplane.task select t.*;
             end if;
@@ -87,7 +87,7 @@ begin
     if t.id is null and v_copy is not null then
         -- Retention has dropped its history; the dead letter kept the task.
         t := jsonb_populate_record(null::skiplane.task, v_copy - 'payload' || jsonb_build_object('payload', (v_copy ->> 'payload')::jsonb));
-        t.day := skiplane._utc_day(v_now);
+        t.day := skiplane._active_day(v_now);
         insert into skiplane.task select t.*;
         o.status := 'DEAD';
         o.fence := v_fence;
@@ -150,7 +150,7 @@ begin
         end if;
     end loop;
     if w.status = 'SCHEDULED' then
-        t := skiplane._timer_task(w, skiplane._utc_day(v_now));
+        t := skiplane._timer_task(w, skiplane._active_day(v_now));
     else
         t := skiplane._find_task(p_task_id);
     end if;

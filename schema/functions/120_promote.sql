@@ -20,7 +20,9 @@ begin
         perform skiplane._activate(v_rows, v_now, p_shard);
     end if;
     -- What commits late with a time that has passed lies above the settled time.
-    after := nullif(greatest(p_after, least(skiplane._settled_at(p_shard), v_now - interval '1 second')), '-infinity');
+    -- Nor may it pass what is due but was beyond the limit.
+    after := nullif(greatest(p_after, least(skiplane._settled_at(p_shard), v_now - interval '1 second', (
+        select r.due_at from unnest(v_rows) r order by r.due_at offset p_limit - 1 limit 1))), '-infinity');
     select least(
         (select w.due_at from skiplane.timer w
         where w.shard = p_shard and w.due_at > v_now and w.due_at < v_now + interval '1 minute' order by w.due_at limit 1),
@@ -58,7 +60,8 @@ begin
     end if;
     -- Rows that lie beyond the partitions, or lay there when maintenance was late.
     select array_agg(x.id) into v_ids from (
-        select w.id from skiplane.timer_far w where w.shard = p_shard and w.due_at <= p_now
+        select w.id from skiplane.timer_far w
+        where w.shard = p_shard and w.due_at >= p_after and w.due_at <= p_now
         order by w.due_at limit p_limit for update skip locked) x;
     if v_ids is not null then
         with gone as (delete from skiplane.timer_far w where w.id = any (v_ids) and w.shard = p_shard returning w.*)
@@ -73,7 +76,7 @@ comment on function skiplane._take_due(timestamptz, timestamptz, integer, smalli
 create or replace function skiplane._activate(p_rows skiplane.timer[], p_now timestamptz, p_shard smallint) returns void
 language plpgsql volatile
 as $$
-declare v_day date := skiplane._utc_day(p_now);
+declare v_day date := skiplane._active_day(p_now);
 begin
     insert into skiplane.task
     select t.* from unnest(p_rows) w cross join lateral skiplane._timer_task(w, v_day) t where w.status = 'SCHEDULED';

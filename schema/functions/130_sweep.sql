@@ -23,7 +23,8 @@ begin
     end loop;
     for l in
         select * from skiplane.lease x
-        where x.shard = p_shard and x.kill_at < v_now order by x.kill_at limit p_limit for update skip locked
+        where x.shard = p_shard and x.kill_at < v_now and x.kill_at >= coalesce(p_after, '-infinity')
+        order by x.kill_at limit p_limit for update skip locked
     loop
         returned := returned + skiplane._end_overdue(l, v_now);
     end loop;
@@ -32,7 +33,9 @@ begin
     -- Never past the present: the next claim may be for a shorter time than all that there are.
     after := least(v_now, (
         select x.until from skiplane.lease x where x.shard = p_shard and x.until >= coalesce(p_after, '-infinity')
-        order by x.until limit 1)) - interval '5 seconds';
+        order by x.until limit 1), (
+        select x.kill_at from skiplane.lease x where x.shard = p_shard and x.kill_at >= coalesce(p_after, '-infinity')
+        order by x.kill_at limit 1)) - interval '5 seconds';
 end
 $$;
 

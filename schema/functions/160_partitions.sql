@@ -1,7 +1,9 @@
 -- Partitions: made ahead, dropped when they are old and nothing live is in them.
 -- task, outcome and attempt by the UTC day of activation; timer by the UTC day of the due time.
 -- A new partition is made as a table of its own and attached: ATTACH lets readers and writers go on, where
--- CREATE TABLE ... PARTITION OF would stop them. Every lock is given up after a second; the next run tries again.
+-- CREATE TABLE ... PARTITION OF would stop them. Maintenance gives up every lock within a second; its next run tries
+-- again. A drop stops everybody, so what is slow comes before it, and its locks are given up sooner than
+-- deadlock_timeout: whoever is in each other's way, no writer is the victim.
 
 create or replace function skiplane._day_bound(p_parent text, p_day date) returns text
 language sql immutable
@@ -26,8 +28,40 @@ $$;
 
 comment on function skiplane._has_partition(text, date) is 'Whether a partitioned table covers a UTC day.';
 
+-- By name (ours and that of pg_partman 5, then that of pg_partman 4): one look into the catalog cache, for every submit.
+create or replace function skiplane._is_prepared(p_parent text, p_day date) returns boolean
+language plpgsql volatile
+as $$
+begin
+    return coalesce(to_regclass('skiplane.' || p_parent || to_char(p_day, '"_p"YYYYMMDD')),
+        to_regclass('skiplane.' || p_parent || to_char(p_day, '"_p"YYYY_MM_DD'))) is not null;
+end
+$$;
+
+comment on function skiplane._is_prepared(text, date) is 'Whether the partition of a day is there, told by its name.';
+
+-- Nothing that becomes active may fail because maintenance has been away for longer than it had prepared.
+create or replace function skiplane._active_day(p_now timestamptz) returns date
+language plpgsql volatile
+as $$
+declare v_day date := skiplane._utc_day(p_now);
+begin
+    if not skiplane._is_prepared('task', v_day) then
+        -- Whoever else makes them has to commit first; a second look finds them by then, with an old snapshot, too.
+        perform pg_advisory_xact_lock(1397442898, 0);
+        if not skiplane._is_prepared('task', v_day) then
+            -- task comes last: where it has a partition the others have theirs.
+            perform skiplane._make_partition(x, v_day) from unnest('{outcome,attempt,task}'::text[]) x;
+        end if;
+    end if;
+    return v_day;
+end
+$$;
+
+comment on function skiplane._active_day(timestamptz) is 'The UTC day, with its partitions made where maintenance has not.';
+
 create or replace function skiplane._make_partition(p_parent text, p_day date) returns boolean
-language plpgsql volatile set timezone = 'UTC' set lock_timeout = '1s'
+language plpgsql volatile set timezone = 'UTC'
 as $$
 declare v_name text := format('%s_p%s', p_parent, to_char(p_day, 'YYYYMMDD'));
 begin
@@ -87,30 +121,75 @@ $$;
 comment on function skiplane._partitions_before(text, date) is 'Partitions that end before a UTC day, oldest first.';
 
 -- Nothing live: no task of that day waits, runs or is to be retried.
-create or replace function skiplane._day_is_over(p_day date) returns boolean
-language plpgsql volatile
+create or replace function skiplane._day_is_over(p_parent text, p_day date) returns boolean
+language plpgsql volatile set timezone = 'UTC'
 as $$
 begin
+    if p_parent = 'timer' then
+        return not exists (select from skiplane.timer w
+            where w.due_at >= p_day::timestamptz and w.due_at < (p_day + 1)::timestamptz);
+    end if;
     return not exists (select from skiplane.task t where t.day = p_day and not exists (
         select from skiplane.outcome o where o.id = t.id and o.shard = t.shard and o.day = p_day) limit 1);
 end
 $$;
 
-comment on function skiplane._day_is_over(date) is 'Whether every task that became active on a day has ended.';
+comment on function skiplane._day_is_over(text, date) is
+'Whether nothing waits for a day any more (timer), or every task that became active on it has ended (task).';
 
-create or replace function skiplane._drop_partition(p_child regclass, p_parent text) returns boolean
-language plpgsql volatile set lock_timeout = '1s'
+create or replace function skiplane._day_partitions(p_parent text, p_day date) returns table (parent text, child regclass)
+language sql stable
 as $$
+    select x.parent, p.child
+    from unnest(case p_parent when 'timer' then '{timer}' else '{attempt,outcome,task}' end::text[])
+        with ordinality as x (parent, ord)
+    cross join lateral skiplane._partitions_before(x.parent, p_day + 1) p
+    where p.day_from = p_day order by x.ord
+$$;
+
+comment on function skiplane._day_partitions(text, date) is 'The partitions that go together: those of timer, or of task and its history.';
+
+-- Writers are kept out of the old partitions first, and only then is it looked whether they are over: a task of the
+-- day may be retried, and a row may be committed, at any time before.
+create or replace function skiplane._close_day(p_parent text, p_day date) returns boolean
+language plpgsql volatile set lock_timeout = '500ms'
+as $$
+declare r record;
 begin
-    execute format('alter table skiplane.%I detach partition %s', p_parent, p_child);
-    execute format('drop table %s', p_child);
-    return true;
+    if not skiplane._day_is_over(p_parent, p_day) then
+        return false;
+    end if;
+    for r in select * from skiplane._day_partitions(p_parent, p_day) loop
+        execute format('lock table %s in share mode', r.child);
+    end loop;
+    return skiplane._day_is_over(p_parent, p_day);
 exception when lock_not_available then
     return false;
 end
 $$;
 
-comment on function skiplane._drop_partition(regclass, text) is 'Drops a partition; false when somebody holds it, to be tried again later.';
+comment on function skiplane._close_day(text, date) is 'Stops writes to the partitions of a day that is over; false when it is not, or is in use.';
+
+-- All or none: tasks whose outcomes are gone would look alive for ever.
+create or replace function skiplane._drop_day(p_parent text, p_day date) returns text[]
+language plpgsql volatile set lock_timeout = '500ms'
+as $$
+declare
+    v_dropped text[] := '{}';
+    r record;
+begin
+    for r in select * from skiplane._day_partitions(p_parent, p_day) loop
+        execute format('alter table skiplane.%I detach partition %s', r.parent, r.child);
+        execute format('drop table %s', r.child);
+        v_dropped := v_dropped || format('dropped %s for %s', r.parent, p_day);
+    end loop;
+    return v_dropped;
+exception when lock_not_available then
+    return '{}';
+end
+$$;
+
+comment on function skiplane._drop_day(text, date) is 'Drops a closed day; nothing when somebody reads there, to be tried again later.';
 
 create or replace function skiplane.maintain_partitions(p_days_ahead integer default 7) returns setof text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -120,14 +199,20 @@ declare
     v_keep integer := (select (value #>> '{}')::integer from skiplane.setting where name = 'retention_days');
     v_parent text;
     v_horizon date;
+    v_made boolean := false;
+    v_parents text[] := '{}';
+    v_days date[] := '{}';
+    v_dropped text[];
     r record;
 begin
     -- One at a time; a second one has nothing to do.
     if not pg_try_advisory_xact_lock(1397442898, 0) then
         return;
     end if;
-    foreach v_parent in array '{task,outcome,attempt,timer}'::text[] loop
+    -- task after the others: see _active_day.
+    foreach v_parent in array '{outcome,attempt,task,timer}'::text[] loop
         return query select * from skiplane._make_ahead(v_parent, v_today, p_days_ahead);
+        v_made := v_made or found;
     end loop;
     v_horizon := v_today;
     while skiplane._has_partition('timer', v_horizon) loop
@@ -135,14 +220,26 @@ begin
     end loop;
     insert into skiplane.setting (name, value) values ('timer_horizon', to_jsonb(v_horizon::text))
     on conflict (name) do update set value = excluded.value where setting.value <> excluded.value;
-    for r in select * from skiplane._partitions_before('timer', v_today - 1) loop
-        if skiplane._timer_is_empty(r.child) and skiplane._drop_partition(r.child, 'timer') then
-            return next format('dropped timer for %s', r.day_from);
+    if v_made then
+        -- Looking through old days takes long: those who wait for the new ones have them first. The next run drops.
+        return;
+    end if;
+    for r in
+        select 'timer' as parent, p.day_from from skiplane._partitions_before('timer', v_today - 1) p
+        union all select 'task', p.day_from from skiplane._partitions_before('task', v_today - v_keep) p
+    loop
+        if skiplane._close_day(r.parent, r.day_from) then
+            v_parents := v_parents || r.parent;
+            v_days := v_days || r.day_from;
         end if;
+        -- The next run goes on.
+        exit when cardinality(v_days) >= 50;
     end loop;
-    for r in select * from skiplane._partitions_before('task', v_today - v_keep) loop
-        continue when not skiplane._day_is_over(r.day_from);
-        return query select * from skiplane._drop_day(r.day_from);
+    for i in 1 .. cardinality(v_days) loop
+        v_dropped := skiplane._drop_day(v_parents[i], v_days[i]);
+        -- Whoever was in the way would be for the other days, too.
+        exit when v_dropped = '{}';
+        return query select * from unnest(v_dropped);
     end loop;
 end
 $$;
@@ -151,7 +248,7 @@ comment on function skiplane.maintain_partitions(integer) is
 'Makes partitions for the coming days and drops what is older than setting retention_days and has nothing live in it. Safe at any time and by any number of callers; answers what it did.';
 
 create or replace function skiplane._make_ahead(p_parent text, p_today date, p_days_ahead integer) returns setof text
-language plpgsql volatile
+language plpgsql volatile set lock_timeout = '1s'
 as $$
 begin
     -- A managed installation may have handed the table to pg_partman: then that makes the partitions.
@@ -159,6 +256,8 @@ begin
         return;
     end if;
     for v_ahead in -1 .. p_days_ahead loop
+        continue when p_parent = 'task' and not (skiplane._has_partition('outcome', p_today + v_ahead)
+            and skiplane._has_partition('attempt', p_today + v_ahead));
         begin
             if skiplane._make_partition(p_parent, p_today + v_ahead) then
                 return next format('made %s for %s', p_parent, p_today + v_ahead);
@@ -171,34 +270,3 @@ end
 $$;
 
 comment on function skiplane._make_ahead(text, date, integer) is 'Makes the partitions of the coming days.';
-
-create or replace function skiplane._timer_is_empty(p_child regclass) returns boolean
-language plpgsql volatile
-as $$
-declare v_any boolean;
-begin
-    execute format('select exists (select from %s)', p_child) into v_any;
-    return not v_any;
-end
-$$;
-
-comment on function skiplane._timer_is_empty(regclass) is 'Whether nothing waits in a partition of timer.';
-
-create or replace function skiplane._drop_day(p_day date) returns setof text
-language plpgsql volatile
-as $$
-declare
-    v_parent text;
-    r record;
-begin
-    foreach v_parent in array '{attempt,outcome,task}'::text[] loop
-        for r in select * from skiplane._partitions_before(v_parent, p_day + 1) p where p.day_from = p_day loop
-            if skiplane._drop_partition(r.child, v_parent) then
-                return next format('dropped %s for %s', v_parent, r.day_from);
-            end if;
-        end loop;
-    end loop;
-end
-$$;
-
-comment on function skiplane._drop_day(date) is 'Drops the history of one day.';
