@@ -121,7 +121,7 @@ def _schema(conn: SyncConnection) -> Verdict:
     try:
         ensure_served(conn)
     except (SchemaMissing, SchemaTooNew) as error:
-        return Verdict("schema", "fail", str(error), "See there.")
+        return Verdict("schema", "fail", str(error))
     except psycopg.errors.InsufficientPrivilege:
         return Verdict(
             "schema", "fail", "this role may not use schema skiplane", "Grant it one of the roles."

@@ -33,7 +33,7 @@ def scheduler(config: Config) -> None:
     try:
         well = run(_run(find_dsn(config), config.tick_ms))
     except NoEngine as error:
-        fail(f"This database cannot be served: {error}. Run `skiplane migrate` first.")
+        fail(str(error))
     if not well:
         sys.exit(1)
 

@@ -17,7 +17,6 @@ from ...config import Config
 from ...schema import bench_calls as calls
 from ...schema.embedded import EmbeddedError, EmbeddedServer
 from ...schema.migrate import MigrationError, migrate
-from ..endpoint import read_endpoint
 from ..options import configured
 from ..output import fail, json_option, print_json, refusals
 from .bench import Bench, BenchError
@@ -69,11 +68,10 @@ def bench(
 ) -> None:
     """Measure what this database can do.
 
-    Without a DSN, and with no `skiplane up` running, it measures a PostgreSQL
-    of its own that is thrown away at the end. In a database of yours it works
-    in queues that nobody else uses; what it submitted stays in the history of
-    tasks until retention drops it. Everything here shares one machine: server,
-    workers and client.
+    Without a DSN it measures a PostgreSQL of its own that is thrown away at the
+    end, also while `skiplane up` runs. In a database of yours it works in
+    queues that nobody else uses; what it submitted stays in the history of
+    tasks until retention drops it. Clients and workers run on this machine.
     """
     parts = PARTS[only] if only else [part for parts in PARTS.values() for part in parts]
     with refusals(), _folder(config) as folder, _database(config, folder) as (dsn, own):
@@ -133,10 +131,9 @@ def _folder(config: Config) -> Iterator[Path]:
 @contextmanager
 def _database(config: Config, folder: Path) -> Iterator[tuple[str, bool]]:
     """Give a DSN, and whether it is that of a server made for this measurement."""
-    dsn = config.dsn or read_endpoint(config.data_dir)
-    if dsn:
-        _say("measuring the given database" if config.dsn else "measuring that of `skiplane up`")
-        yield dsn, False
+    if config.dsn:
+        _say("measuring the given database")
+        yield config.dsn, False
         return
     _say(f"measuring a throw-away PostgreSQL in {folder}, with fsync")
     try:
