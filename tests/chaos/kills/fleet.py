@@ -104,6 +104,13 @@ class Fleet:
                 member.keep(self._chance)
                 self._pace.wait(0.03)
 
+    def crash(self) -> None:
+        """Kill all processes of the server."""
+        backends = descendants(self.server.pid)
+        send(self.server.pid, signal.SIGKILL)
+        kill_all(backends)
+        self.server.kill9()
+
     def end(self) -> None:
         """Leave no process."""
         for member in self.members:
@@ -147,10 +154,7 @@ class Fleet:
 
     def _postgres(self) -> str:
         if self._down_until is None:
-            backends = descendants(self.server.pid)
-            send(self.server.pid, signal.SIGKILL)
-            kill_all(backends)
-            self.server.kill9()
+            self.crash()
             self._down_until = time.monotonic() + self._chance.uniform(0.1, 2)
         return "PostgreSQL"
 

@@ -1,0 +1,79 @@
+"""The rules of the kill tests see what breaks them."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from skiplane.tests.chaos.kills import tasks
+from skiplane.tests.chaos.kills.fleet import EFFECTS
+from skiplane.tests.chaos.kills.invariants import broken_rules
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture
+def rules(conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Give a function that names the broken rules."""
+    monkeypatch.setenv("SKIPLANE_CHAOS_FOLDER", str(tmp_path))
+    conn.execute(EFFECTS.encode())
+    return lambda: set(broken_rules(conn, tmp_path))
+
+
+def end(conn: Connection, task_type: str) -> str:
+    """Submit, claim and finish a task."""
+    worker = uuid.uuid4()
+    conn.execute("select from skiplane.submit_task(%s)", [task_type])
+    row = conn.execute(
+        "select lease_id, tasks from skiplane.claim_tasks(%s, '{default}')", [worker]
+    ).fetchone()
+    assert row is not None
+    task_id = str(json.loads(row[1])[0]["task_id"])
+    conn.execute(
+        "select skiplane.finish_tasks(%s, %s, array[%s::uuid], array['1'])",
+        [worker, row[0], task_id],
+    )
+    return task_id
+
+
+def test_nothing_is_broken_where_all_is_well(conn: Connection, rules: Any):
+    tasks.mark("acknowledged", end(conn, "quick"), "quick", "-")
+    assert not rules()
+
+
+def test_a_lost_task_is_seen(rules: Any):
+    tasks.mark("acknowledged", uuid.uuid4(), "quick", "-")
+    tasks.mark("cancelled", uuid.uuid4())
+    assert rules() == {"an acknowledged task exists", "what was said to be cancelled is"}
+
+
+def test_an_unfinished_task_is_seen(conn: Connection, rules: Any):
+    conn.execute("select from skiplane.submit_task('quick')")
+    assert rules() == {"a task has exactly one outcome", "nothing is left in ready"}
+
+
+def test_wrong_numbers_of_writes_are_seen(conn: Connection, rules: Any):
+    end(conn, "once")
+    twice = end(conn, "once")
+    conn.execute("insert into effect values (%s, 1), (%s, 2)", [twice, twice])
+    assert rules() == {
+        "a success wrote exactly once, anything else nothing",
+        "what was written is of the claim that succeeded",
+    }
+
+
+def test_a_wrong_end_and_a_wrong_key_are_seen(conn: Connection, rules: Any):
+    tasks.mark("acknowledged", end(conn, "doomed"), "doomed", "key")
+    assert rules() == {
+        "a task ends as its kind does, unless somebody wanted it cancelled",
+        "a key was always answered with the same task",
+    }
+
+
+def test_a_forgotten_checkpoint_is_seen(rules: Any):
+    tasks.mark("saved", "task", 1, 2)
+    tasks.mark("begun", "task", 2, 1)
+    assert rules() == {"a saved checkpoint is what the next attempt begins with"}
