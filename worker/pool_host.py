@@ -113,7 +113,10 @@ class Host:
             time.sleep(0.01)
 
     def _obey(self) -> bool:
-        data, fds, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, 3)
+        try:
+            data, fds, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, 3)
+        except ConnectionResetError:  # the worker was killed before it had read all of ours
+            return False
         if not data:
             return False
         match _decode_order(data):
