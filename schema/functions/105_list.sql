@@ -93,7 +93,8 @@ begin
         exit when v_ids = '{}';
         foreach v_id in array v_ids loop
             v_document := skiplane._task_document(v_id);
-            if (p_status is null or v_document ->> 'status' = any (p_status))
+            -- NULL when retention has dropped it since.
+            if v_document is not null and (p_status is null or v_document ->> 'status' = any (p_status))
                 and (p_task_type is null or v_document ->> 'task_type' = p_task_type)
                 and (p_queue is null or v_document ->> 'queue' = p_queue)
                 and (p_tenant_id is null or v_document ->> 'tenant_id' = p_tenant_id)

@@ -122,4 +122,4 @@ def test_no_order_of_verbs_loses_doubles_or_hides_a_task(
 
     Machine.engine = Engine(conn)
     Machine.producer = producer
-    run_state_machine_as_test(Machine, settings=BOUNDED)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(Machine, settings=BOUNDED)

@@ -144,6 +144,32 @@ def test_dead_worker_is_charged(still: Engine):
     assert still.value("release_worker", worker_id=still.worker) == 0
 
 
+def test_dead_worker_is_charged_for_what_it_had_begun(still: Engine):
+    ids = still.many(4, max_retries=0)
+    still.claim(2)
+    still.claim(2)
+    running = [ids[1], ids[2], uuid.uuid4()]
+    assert still.value("release_worker", worker_id=still.worker, running=running) == 4
+    states = [(still.get(i)["status"], still.get(i)["attempt"]) for i in ids]
+    assert states == [("PENDING", 0), ("DEAD", 1), ("DEAD", 1), ("PENDING", 0)]
+    assert [len(still.get(i)["attempts"]) for i in ids] == [0, 1, 1, 0]
+    assert still.get(ids[1])["error_type"] == "WorkerLost"
+
+
+def test_dead_worker_that_had_begun_nothing_is_not_charged(still: Engine):
+    task_id = still.submit(max_retries=0)
+    still.claim()
+    assert still.value("release_worker", worker_id=still.worker, running=[]) == 1
+    assert (still.get(task_id)["status"], still.get(task_id)["attempt"]) == ("PENDING", 0)
+
+
+def test_stopping_worker_is_not_charged_for_what_runs(still: Engine):
+    task_id = still.submit(max_retries=0)
+    still.claim()
+    still.value("release_worker", worker_id=still.worker, charge=False, running=[task_id])
+    assert (still.get(task_id)["status"], still.get(task_id)["attempt"]) == ("PENDING", 0)
+
+
 def test_stopping_worker_hands_back_uncharged(still: Engine):
     ids = still.many(2, max_retries=0)
     still.claim(2)

@@ -86,6 +86,20 @@ def test_maintenance_moves_far_timers_into_their_partition(still: Engine):
     assert still.value("promote_tasks")[0] == 1
 
 
+def test_timer_finds_a_place_though_its_partition_is_missing(still: Engine):
+    """The horizon may be ahead of the truth: somebody dropped a partition."""
+    far = still.one("select to_jsonb((skiplane._utc_day(skiplane.clock()) + 100)::text)")
+    still.conn.execute(
+        "update skiplane.setting set value = to_jsonb(%s::text) where name = 'timer_horizon'", [far]
+    )
+    task_id = still.submit(delay_seconds=86400 * 50)
+    assert still.places(task_id) == ["timer_far"]
+    still.skip(86400 * 50)
+    still.rows("maintain_partitions")
+    assert still.value("promote_tasks")[0] == 1
+    assert still.claim().ids == [task_id]
+
+
 def test_retry_waits_and_comes_back_with_its_counts(still: Engine):
     task_id = still.submit(retry_delay_seconds=5, retry_jitter="none")
     still.fail(still.claim())
