@@ -114,8 +114,8 @@ async def steps(ctx: Context) -> int:
 
 
 @app.task("watched", max_retries=5, retry_delay=0)
-async def watched(ctx: Context, seconds: float) -> str:
-    """Tell where and when it runs, so that a test can see it begin again."""
+async def watched(ctx: Context, seconds: float, again: float = 0) -> str:
+    """Tell where and when it runs; take ``seconds`` at first, and then ``again``."""
     mark("watched", ctx.task_id, ctx.fence, os.getpid(), time.monotonic())
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(seconds if ctx.fence == 1 else again)
     return f"{ctx.fence}"
