@@ -97,7 +97,16 @@ begin
                 'finished_at', skiplane._utc_text(a.finished_at), 'error_type', a.error_type,
                 'error_message', a.error_message, 'error_detail', a.error_detail,
                 'retry_at', skiplane._utc_text(a.finished_at + make_interval(secs => a.retry_delay_s))) order by a.fence)
-            from skiplane.attempt a where a.id = p_task_id and a.shard = v_shard and a.day >= v_day), '[]'),
+            from (
+                select x.attempt, x.fence, x.outcome, x.worker_id, x.started_at, x.finished_at, x.error_type, x.error_message,
+                    x.error_detail, x.retry_delay_s
+                from skiplane.attempt x where x.id = p_task_id and x.shard = v_shard and x.day >= v_day
+                union all
+                -- A success has no row of its own: its outcome tells it all.
+                select o.attempt, o.fence, 'succeeded', o.worker_id, o.started_at, o.finished_at, null, null, null, null
+                from skiplane.outcome o
+                where o.id = p_task_id and o.shard = v_shard and o.day >= v_day and o.status = 'SUCCEEDED'
+            ) a), '[]'),
         'actions', coalesce((
             select jsonb_agg(jsonb_build_object('at', skiplane._utc_text(a.at), 'actor', a.actor, 'verb', a.verb,
                 'detail', a.detail) order by a.n)

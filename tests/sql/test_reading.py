@@ -57,7 +57,7 @@ def test_document_is_the_same_in_every_state(engine: Engine):
         assert (task["completed_at"] is None) == (status not in ENDED)
         assert (task["next_attempt_at"] is None) == (status not in ("SCHEDULED", "RETRYING"))
         assert (task["lease_expiry"] is None) == (status != "RUNNING")
-        assert len(task["attempts"]) == (status in ("FAILED", "DEAD", "RETRYING"))
+        assert len(task["attempts"]) == (status in ("SUCCEEDED", "FAILED", "DEAD", "RETRYING"))
 
 
 def test_unknown_task_is_not_found(engine: Engine):
