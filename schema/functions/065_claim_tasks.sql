@@ -133,7 +133,8 @@ declare
     p record;
 begin
     if p_worker_id is null or p_limit is null or p_lease_seconds is null or p_queues is null then
-        perform skiplane._refuse('SK001', 'worker_id', null, 'worker, queues, limit and lease must be given', 'give all four');
+        perform skiplane._refuse('SK001', case when p_worker_id is null then 'worker_id' when p_queues is null then 'queues'
+            when p_limit is null then 'limit' else 'lease_seconds' end, null, 'worker, queues, limit and lease must be given', 'give all four');
     end if;
     perform skiplane._check_number('limit', p_limit, 1, 10000);
     perform skiplane._check_number('lease_seconds', p_lease_seconds, 0.1, 86400);

@@ -204,6 +204,29 @@ def test_empty_lanes_never_hide_work(engine: Engine, lanes: int):
     assert [claim.ids for claim in drain_some(engine, 5, 1)] == [[last]]
 
 
+def test_work_behind_thousands_of_empty_lanes_is_found_in_a_few_claims(engine: Engine):
+    tasks = [{"task_type": "work", "metadata": {"tenant_id": f"t{n:04}"}} for n in range(2500)]
+    engine.rows("submit_tasks", tasks=json.dumps(tasks))
+    engine.conn.execute("delete from skiplane.ready")
+    last = engine.submit(metadata={"tenant_id": "z"})
+    found = [task_id for claim in drain_some(engine, 5, 4) for task_id in claim.ids]
+    assert found == [last]
+
+
+@pytest.mark.parametrize("missing", ["worker_id", "queues", "limit", "lease_seconds"])
+def test_claim_without_what_it_needs_is_refused(engine: Engine, missing: str):
+    engine.submit()
+    arguments: dict[str, Any] = {
+        "worker_id": uuid.uuid4(),
+        "queues": ["default"],
+        "limit": 1,
+        "lease_seconds": 10,
+        missing: None,
+    }
+    with refused(engine.conn, "SK001", missing):
+        engine.rows("claim_tasks", **arguments)
+
+
 def test_expired_task_is_never_handed_out(engine: Engine):
     soon = engine.one("select skiplane.clock() + interval '5 seconds'")
     engine.many(3, expires_at=soon)

@@ -143,6 +143,37 @@ def test_second_scheduler_takes_over_a_late_producer(two: Pair):
     assert first.claim(10).ids == [late]
 
 
+def test_writer_that_only_the_other_scheduler_saw_grow_old_is_served(two: Pair):
+    """The first moves the marks past it and dies; the second looked last when it was young."""
+    producer, first, second = Engine(two[0]), Scheduler(two[1]), Scheduler(two[1])
+    for scheduler in (first, second):
+        scheduler.submit()
+        scheduler.finish(scheduler.claim())
+        scheduler.refresh()
+    with producer.conn.transaction():
+        late = producer.submit()
+        set_clock(first.conn, producer.one("select skiplane.clock()"))
+        first.tick(seconds=0.1)
+        second.tick(seconds=0.8)
+        first.tick(3, seconds=0.3)
+    second.tick()
+    assert second.one(BELOW) == 0
+    assert second.claim().ids == [late]
+
+
+def test_clock_that_steps_back_hides_nothing(live: Engine):
+    """A time server or a resumed machine: new tasks are older than the mark then."""
+    scheduler = Scheduler(live.conn)
+    live.submit()
+    live.finish(live.claim())
+    scheduler.tick(3, seconds=60)
+    scheduler.skip(-170)
+    task_id = live.submit()
+    scheduler.tick(3)
+    assert live.one(BELOW) == 0
+    assert live.claim().ids == [task_id]
+
+
 def test_rolled_back_claim_is_found_again(two: Pair):
     worker, scheduler = Engine(two[0]), Scheduler(two[1])
     ids = scheduler.many(5)

@@ -66,7 +66,13 @@ def settle(engine: Engine) -> None:
         state = engine.one("select skiplane.refresh_lanes(%s::jsonb)::text", [state])
 
 
-@pytest.fixture(scope="module", params=STATES)
+# One process per state: each is costly to make.
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(state, marks=pytest.mark.xdist_group(f"plans {state}")) for state in STATES
+    ],
+)
 def loaded(request: pytest.FixtureRequest, databases: Databases) -> Iterator[Engine]:
     """A superuser's engine on a database whose statistics mislead the planner."""
     with ExitStack() as clean:

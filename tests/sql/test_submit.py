@@ -229,6 +229,7 @@ def test_session_settings_do_not_change_what_is_read(engine: Engine):
         "TimeZone = 'Asia/Tokyo'",
         "DateStyle = 'SQL, DMY'",
         "IntervalStyle = iso_8601",
+        "standard_conforming_strings = off",
     ):
         engine.conn.execute(f"set local {setting}".encode())
     for query, argument in (
