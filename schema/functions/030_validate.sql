@@ -4,7 +4,7 @@ create or replace function skiplane._check_name(p_field text, p_value text) retu
 language plpgsql immutable
 as $$
 begin
-    if p_value is null or p_value !~ '\S' or octet_length(p_value) > 200 or p_value ~ '[[:cntrl:]]' then
+    if p_value is null or p_value !~ '[^[:space:]]' or octet_length(p_value) > 200 or p_value ~ '[[:cntrl:]]' then
         perform skiplane._refuse('SK001', p_field, p_value, format('%s is not a usable name', p_field),
             'give 1 to 200 bytes of text without control characters');
     end if;
@@ -89,7 +89,7 @@ comment on function skiplane._due_time(timestamptz, double precision, timestampt
 create or replace function skiplane._suspicious_json(p_text text) returns boolean
 language sql immutable parallel safe
 as $$
-    select octet_length(p_text) > 1048576 or strpos(p_text, '\u') > 0
+    select octet_length(p_text) > 1048576 or strpos(p_text, E'\\u') > 0
         or octet_length(p_text) * 2 - octet_length(replace(p_text, '[', '')) - octet_length(replace(p_text, '{', '')) > 100
         or p_text ~ '[0-9][eE][+-]?[0-9]{3}|[0-9]{200}(?:[0-9]{101}|[0-9.]*[eE])'
 $$;
@@ -112,12 +112,12 @@ begin
         return null;
     end if;
     -- A number token counts, not the same characters inside a string.
-    if p_text ~ v_large and regexp_replace(p_text, '"(\\.|[^"\\])*"', '""', 'g') ~ v_large then
+    if p_text ~ v_large and regexp_replace(p_text, E'"(\\\\.|[^"\\\\])*"', '""', 'g') ~ v_large then
         return 'a number is too large';
     end if;
     v_json := p_text::jsonb;
     -- Written out, the digits before an exponent count as well.
-    if p_text ~ '[0-9][eE]' and regexp_replace(v_json::text, '"(\\.|[^"\\])*"', '""', 'g') ~ '[0-9]{200}[0-9]{101}' then
+    if p_text ~ '[0-9][eE]' and regexp_replace(v_json::text, E'"(\\\\.|[^"\\\\])*"', '""', 'g') ~ '[0-9]{200}[0-9]{101}' then
         return 'a number is too large';
     end if;
     if jsonb_path_exists(v_json, '$.**{101}') then

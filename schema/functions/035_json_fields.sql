@@ -73,7 +73,7 @@ declare v_text text := skiplane._text_field(p_object, p_field, null);
 begin
     if v_text is null then
         return null;
-    elsif v_text !~ '^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$' then
+    elsif v_text !~ '^[0-9]{4}(-[0-9]{2}){2}[Tt ]([0-9]{2}:){2}[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$' then
         perform skiplane._refuse('SK001', p_field, v_text, format('%s is not an instant', p_field),
             'give RFC 3339 text with an offset, such as 2026-04-04T09:00:00Z');
     end if;

@@ -150,7 +150,7 @@ begin
     if p_concurrency_key is not null then
         perform skiplane._check_name('concurrency_key', p_concurrency_key);
     end if;
-    if p_callback_url is not null and (p_callback_url !~ '^https?://[^\s]+$' or octet_length(p_callback_url) > 2000) then
+    if p_callback_url is not null and (p_callback_url !~ '^https?://[^[:space:]]+$' or octet_length(p_callback_url) > 2000) then
         perform skiplane._refuse('SK001', 'callback_url', p_callback_url, 'callback_url is not a web address',
             'give an http or https URL of at most 2000 bytes');
     end if;
@@ -176,7 +176,7 @@ begin
     if (p_max_retries between 0 and 10000 and p_retry_backoff = 'exponential' and p_retry_jitter = 'equal'
         and p_retry_delay_seconds between 0 and 3600 and p_retry_max_delay_seconds between 0 and 3600
         and p_timeout_seconds is null and p_estimated_duration_seconds is null and p_concurrency_key is null
-        and p_callback_url is null and p_task_type ~ '^[\w.:-]{1,99}$' and p_queue ~ '^[\w.:-]{1,99}$') is not true then
+        and p_callback_url is null and p_task_type ~ '^[[:alnum:]_.:-]{1,99}$' and p_queue ~ '^[[:alnum:]_.:-]{1,99}$') is not true then
         perform skiplane._check_options(p_task_type, p_queue, p_max_retries, p_retry_backoff, p_retry_delay_seconds,
             p_retry_max_delay_seconds, p_retry_jitter, p_timeout_seconds, p_estimated_duration_seconds,
             p_concurrency_key, p_callback_url);

@@ -145,9 +145,9 @@ begin
         -- An error text that nothing can hold must not keep the failure from being recorded. Escaped backslashes
         -- step aside meanwhile (no JSON text holds a raw control character): what follows one is no escape.
         begin
-            v_failures := replace(regexp_replace(replace(p_failures, '\\', chr(1)), '\\u0000'
-                '|\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})'
-                '|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}', '?', 'g'), chr(1), '\\')::jsonb;
+            v_failures := replace(regexp_replace(replace(p_failures, E'\\\\', chr(1)), E'\\\\u0000'
+                '|\\\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\\\u[dD][c-fC-F][0-9a-fA-F]{2})'
+                '|(?<!\\\\u[dD][89abAB][0-9a-fA-F]{2})\\\\u[dD][c-fC-F][0-9a-fA-F]{2}', '?', 'g'), chr(1), E'\\\\')::jsonb;
         exception when data_exception or statement_too_complex then
             perform skiplane._refuse('SK001', 'failures', left(p_failures, 100), 'failures is not JSON', 'give a JSON array of objects');
         end;

@@ -20,7 +20,7 @@ as $$
 begin
     return exists (
         select from pg_inherits i join pg_class c on c.oid = i.inhrelid
-        cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') m
+        cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM [(]''([^'']+)''[)] TO [(]''([^'']+)''[)]') m
         where i.inhparent = format('skiplane.%I', p_parent)::regclass
             and p_day::timestamptz >= m[1]::timestamptz and p_day::timestamptz < m[2]::timestamptz);
 end
@@ -112,7 +112,7 @@ as $$
 begin
     return query
     select c.oid::regclass, left(m[1], 10)::date from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') m
+    cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM [(]''([^'']+)''[)] TO [(]''([^'']+)''[)]') m
     where i.inhparent = format('skiplane.%I', p_parent)::regclass and m[2]::timestamptz <= p_day::timestamptz
     order by 2;
 end

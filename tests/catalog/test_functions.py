@@ -97,6 +97,14 @@ def test_time_comes_from_the_clock(conn: Connection):
     assert guilty - {"clock"} - MEASURES_ITSELF == set()
 
 
+def test_backslashes_mean_the_same_in_every_session(conn: Connection):
+    # Outside of E'', the setting standard_conforming_strings says what one is.
+    escaped = re.compile(r"\bE'(?:[^'\\]|''|\\.)*'(?:\s*'(?:[^'\\]|''|\\.)*')*", re.S)
+    rows = conn.execute(f"select p.proname, p.prosrc from pg_proc p where {OURS}".encode())
+    guilty = {name for name, source in rows if "\\" in escaped.sub("", COMMENT.sub("", source))}
+    assert guilty == set()
+
+
 def test_defaults_of_tables_do_not_ask_the_time(conn: Connection):
     rows = conn.execute(
         "select d.adrelid::regclass::text, pg_get_expr(d.adbin, d.adrelid) from pg_attrdef d"
