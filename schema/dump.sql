@@ -511,7 +511,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._edited(p_task skiplane.task, p_changes jsonb, p_now timestamp with time zone) returns skiplane.task
 --   plpgsql, volatile
 
--- function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb) returns void
+-- function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb, p_running uuid[] DEFAULT NULL::uuid[]) returns void
 --   plpgsql, volatile
 
 -- function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamp with time zone) returns integer
@@ -604,7 +604,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._partitions_before(p_parent text, p_day date) returns TABLE(child regclass, day_from date)
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
 
--- function skiplane._partman_maintains(p_parent text) returns boolean
+-- function skiplane._partman_pattern(p_parent text) returns text
 --   plpgsql, volatile
 
 -- function skiplane._partman_schema() returns text
@@ -645,6 +645,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
+
+-- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
+--   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
 
 -- function skiplane._replace_task(p_task skiplane.task, p_timer skiplane.timer, p_ready skiplane.ready, p_changes jsonb, p_now timestamp with time zone) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
@@ -787,10 +790,10 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.register_worker(p_worker_id uuid, p_name text, p_queues text[], p_task_types text[] DEFAULT NULL::text[], p_concurrency integer DEFAULT 1, p_host text DEFAULT NULL::text, p_pid integer DEFAULT NULL::integer, p_lease_seconds double precision DEFAULT 10, p_supervisor_id uuid DEFAULT NULL::uuid) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
--- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0) returns integer
+-- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[]) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
--- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share real, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void
+-- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share double precision, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb

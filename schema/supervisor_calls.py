@@ -25,7 +25,12 @@ def extend_leases(
 
 
 def release_worker(
-    conn: SyncConnection, worker_id: str, reason: str, charge: bool, shard: int
+    conn: SyncConnection,
+    worker_id: str,
+    reason: str,
+    charge: bool,
+    shard: int,
+    running: list[str] | None = None,
 ) -> int:
     """Give back everything that a worker holds.
 
@@ -35,14 +40,15 @@ def release_worker(
         reason: Recorded with the attempts.
         charge: Whether the attempts count.
         shard: Label of the shard.
+        running: The tasks whose attempts count; None: all.
 
     Returns:
         The number of tasks.
     """
     row = one_row_sync(
         conn,
-        "select skiplane.release_worker(%s::uuid, %s::text, %s::boolean, %s::smallint)",
-        (worker_id, reason, charge, shard),
+        "select skiplane.release_worker(%s::uuid, %s::text, %s::boolean, %s::smallint, %s::uuid[])",
+        (worker_id, reason, charge, shard, running),
     )
     return int(row[0] or 0)
 

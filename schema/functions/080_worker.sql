@@ -29,9 +29,10 @@ $$;
 comment on function skiplane.register_worker(uuid, text, text[], text[], integer, text, integer, double precision, uuid) is
 'Makes a worker known. Its id must be new with every process start.';
 
--- Gives tasks of one lease back or on, all as the same failure. The lease row must be locked by the caller.
-create or replace function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb) returns void
-language plpgsql volatile
+-- Gives tasks of one lease back or on, all as the same failure, or those of p_running as it and the others uncharged.
+-- The lease row must be locked by the caller.
+create or replace function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb, p_running uuid[] default null)
+returns void language plpgsql volatile
 as $$
 declare r record;
 begin
@@ -41,12 +42,14 @@ begin
             as u (id, day, attempt, fence, started)
     loop
         perform skiplane._fail_task(r.id, p_lease.shard, r.day, r.attempt, r.fence, p_lease.worker_id,
-            coalesce(r.started, p_lease.claimed_at), p_failure);
+            coalesce(r.started, p_lease.claimed_at),
+            case when p_running is null or r.id = any (p_running) then p_failure else '{"kind": "release"}' end);
     end loop;
 end
 $$;
 
-comment on function skiplane._end_lease(skiplane.lease, jsonb) is 'Ends a lease: each of its tasks goes the way of p_failure.';
+comment on function skiplane._end_lease(skiplane.lease, jsonb, uuid[]) is
+'Ends a lease: each of its tasks goes the way of p_failure, but with p_running only those; the others go back uncharged.';
 
 create or replace function skiplane.heartbeat(
     p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb default null,
@@ -138,7 +141,8 @@ comment on function skiplane.extend_leases(uuid[], double precision, smallint) i
 'For a supervisor: extends the leases of children that live but cannot speak (user code blocks them). overdue = one of its tasks is past its time-out and grace: kill that child.';
 
 create or replace function skiplane.release_worker(
-    p_worker_id uuid, p_reason text default 'worker lost', p_charge boolean default true, p_shard smallint default 0
+    p_worker_id uuid, p_reason text default 'worker lost', p_charge boolean default true, p_shard smallint default 0,
+    p_running uuid[] default null
 ) returns integer language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -150,15 +154,15 @@ begin
         select * from skiplane.lease x where x.worker_id = p_worker_id and x.shard = p_shard order by x.lease_id for update
     loop
         perform skiplane._end_lease(l, case when p_charge then jsonb_build_object('kind', 'lost', 'error_type', 'WorkerLost',
-            'error_message', skiplane._clean_text(p_reason, 1000)) else '{"kind": "release"}' end);
+            'error_message', skiplane._clean_text(p_reason, 1000)) else '{"kind": "release"}' end, p_running);
         v_count := v_count + cardinality(l.ids);
     end loop;
     return v_count;
 end
 $$;
 
-comment on function skiplane.release_worker(uuid, text, boolean, smallint) is
-'Ends all leases of a worker that died (p_charge: the attempt counts, DEAD when none is left) or that stops (not charged). Answers with the number of tasks.';
+comment on function skiplane.release_worker(uuid, text, boolean, smallint, uuid[]) is
+'Ends all leases of a worker that died (p_charge: the attempt counts, DEAD when none is left) or that stops (not charged). p_running: the tasks that it had begun, where that is known; what it only held ready is then not charged. Answers with the number of tasks.';
 
 create or replace function skiplane.unregister_worker(p_worker_id uuid) returns void
 language sql volatile security definer set search_path = pg_catalog, pg_temp
@@ -218,7 +222,7 @@ comment on function skiplane.checkpoint_task(uuid, bigint, uuid, jsonb, smallint
 'Saves up to 64 KiB for the next attempt to start from. SK006 when the lease is lost.';
 
 create or replace function skiplane.report_progress(
-    p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share real, p_message text default null,
+    p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share double precision, p_message text default null,
     p_shard smallint default 0
 ) returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off
@@ -233,5 +237,5 @@ begin
 end
 $$;
 
-comment on function skiplane.report_progress(uuid, bigint, uuid, real, text, smallint) is
+comment on function skiplane.report_progress(uuid, bigint, uuid, double precision, text, smallint) is
 'Shows how far a task is: a share from 0 to 1 and a message. SK006 when the lease is lost.';

@@ -35,9 +35,10 @@ grant execute on function
     skiplane.finish_and_claim(uuid, bigint, uuid[], text[], integer[], integer[], text, text[], integer, text[],
         double precision, jsonb, smallint),
     skiplane.heartbeat(uuid, bigint[], uuid[], jsonb, double precision, boolean, smallint),
-    skiplane.extend_leases(uuid[], double precision, smallint), skiplane.release_worker(uuid, text, boolean, smallint),
+    skiplane.extend_leases(uuid[], double precision, smallint),
+    skiplane.release_worker(uuid, text, boolean, smallint, uuid[]),
     skiplane.checkpoint_task(uuid, bigint, uuid, jsonb, smallint),
-    skiplane.report_progress(uuid, bigint, uuid, real, text, smallint),
+    skiplane.report_progress(uuid, bigint, uuid, double precision, text, smallint),
     skiplane.wait_for_work(text[]), skiplane.stop_waiting(text[]), skiplane.queue_channel(text),
     skiplane.worker_channel(uuid),
     -- A worker process of the operator's own fleet may run the scheduler's loops, too.
