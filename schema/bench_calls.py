@@ -105,6 +105,14 @@ def open_tasks(conn: SyncConnection, queue: str, since: UUID) -> list[UUID]:
     return [row[0] for row in cursor]
 
 
+def cancel_tasks(conn: SyncConnection, ids: list[UUID]) -> None:
+    """Cancel tasks that nobody runs any more."""
+    conn.execute(
+        "select skiplane.cancel_task(id, %s) from unnest(%s::uuid[]) id",
+        ("left over from a measurement", ids),
+    )
+
+
 def hold_snapshot(conn: SyncConnection) -> None:
     """Take a snapshot that lasts as long as the connection."""
     conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -91,7 +91,7 @@ async def _measure(
     dsn: str, own: bool, tasks: int, seconds: float | None, folder: Path, parts: Any
 ) -> dict[str, Any]:
     _stop_on_sigterm()
-    bench = Bench(dsn, tasks, seconds, folder, _say)
+    bench = Bench(dsn, tasks, seconds, folder, _say, own)
     found: dict[str, Any] = dict.fromkeys(FIGURES)
     found["machine"] = {
         "cpus": os.cpu_count(),

@@ -18,6 +18,7 @@ from ..children import Child
 # An empty object with text of this length has the size that the figure names.
 FRAME_BYTES = len('{"data":""}')
 WORKER_SECONDS = 60
+CANCELLED_AT_ONCE = 1000
 
 
 class BenchError(Exception):
@@ -31,10 +32,17 @@ class Bench:
         tasks: Tasks of a full drain; other parts take shares of it.
         app: Submits, from this process.
         conn: For looking, outside of what is measured.
+        throw_away: Whether the database goes when the measurement ends.
     """
 
     def __init__(
-        self, dsn: str, tasks: int, seconds: float | None, folder: Path, say: Callable[[str], None]
+        self,
+        dsn: str,
+        tasks: int,
+        seconds: float | None,
+        folder: Path,
+        say: Callable[[str], None],
+        throw_away: bool,
     ) -> None:
         self.dsn = dsn
         self.tasks = tasks
@@ -42,6 +50,7 @@ class Bench:
         self.conn: SyncConnection = connect_sync(dsn, "bench")
         self.name = f"bench_{secrets.token_hex(4)}"
         self.say = say
+        self.throw_away = throw_away
         self._seconds = seconds
         self._folder = folder
         self._queues: list[str] = []
@@ -123,18 +132,19 @@ class Bench:
             yield
         finally:
             try:
-                await self._clear()
+                if not self.throw_away:
+                    self._clear()
             finally:
                 await self.app.close()
                 self.conn.close()
 
-    async def _clear(self) -> None:
+    def _clear(self) -> None:
         for queue in self._queues:
             left = calls.open_tasks(self.conn, queue, self._since)
             if left:
                 self.say(f"cancelling {len(left)} tasks that are left in {queue}")
-            for task_id in left:
-                await self.app.cancel(task_id, reason="left over from a measurement")
+            for at in range(0, len(left), CANCELLED_AT_ONCE):
+                calls.cancel_tasks(self.conn, left[at : at + CANCELLED_AT_ONCE])
 
 
 def make_payload(size: int) -> dict[str, Any]:
