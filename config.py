@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 DEFAULT_FILE = "skiplane.toml"
+_ADDRESSES = ("dsn", "listen_dsn")
 
 
 class ConfigError(Exception):
@@ -33,8 +34,9 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-def _seconds(low: float, high: float) -> Meta:
-    return Meta(ge=low, le=high, description=f"a number of seconds from {low:g} to {high:g}")
+def _seconds(low: float, high: float, why: str = "") -> Meta:
+    text = f"a number of seconds from {low:g} to {high:g}{why}"
+    return Meta(ge=low, le=high, description=text)
 
 
 def _default_data_dir() -> Path:
@@ -56,11 +58,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         dsn: Where PostgreSQL is: a URI or a libpq string, None for the embedded
             server. SKIPLANE_DSN.
+        listen_dsn: A direct address for notifications, where ``dsn`` goes through
+            a pooler that does not pass them on; None: ``dsn``.
+        prepare: Whether a worker uses prepared statements; None: unless pooled.
         data_dir: Absolute path of the embedded server's files. SKIPLANE_DATA.
         lease_seconds: How long a claim stays valid without a heartbeat, and so
             how late the tasks of a crashed worker run again.
         grace_seconds: How long a stopping worker lets running tasks finish.
-        kill_grace_seconds: Time between asking a task to stop and killing it.
+        kill_grace_seconds: Time between asking a task to stop and killing it. The
+            engine takes a task from its worker 10 s after its time-out and has
+            the process killed: a longer grace would never be had, and one of just
+            10 s would race with that.
         poll_seconds: The longest an idle worker waits when no notification
             arrives; a safety net, not the usual wake-up.
         tick_ms: Pause between two passes of the scheduler, in milliseconds.
@@ -70,12 +78,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     dsn: Annotated[str | None, Meta(description="like postgresql://user@host:5432/database")] = None
+    listen_dsn: Annotated[
+        str | None, Meta(description="for notifications, an address without a pooler")
+    ] = None
+    prepare: Annotated[
+        bool | None, Meta(description="true for prepared statements or false for none")
+    ] = None
     data_dir: Annotated[Path, Meta(description="a folder")] = msgspec.field(
         default_factory=_default_data_dir
     )
     lease_seconds: Annotated[float, _seconds(1, 3600)] = 10.0
     grace_seconds: Annotated[float, _seconds(0, 86400)] = 30.0
-    kill_grace_seconds: Annotated[float, _seconds(0, 3600)] = 5.0
+    kill_grace_seconds: Annotated[
+        float, _seconds(0, 8, " (the engine takes a task away 10 s after its time-out)")
+    ] = 5.0
     poll_seconds: Annotated[float, _seconds(0.1, 3600)] = 5.0
     tick_ms: Annotated[
         int, Meta(ge=1, le=10_000, description="a whole number of milliseconds from 1 to 10000")
@@ -90,7 +106,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __repr__(self) -> str:
         # Settings end up in logs and tracebacks; a DSN may hold a password.
-        values = msgspec.structs.asdict(self) | ({"dsn": "***"} if self.dsn else {})
+        values = msgspec.structs.asdict(self)
+        values.update((name, "***") for name in _ADDRESSES if values[name])
         return f"Config({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
@@ -127,7 +144,7 @@ def load_config(flags: Mapping[str, Any] | None = None) -> Config:
         try:
             values[setting] = _convert(setting, raw)
         except ValueError as error:
-            shown = "(not shown, it may hold a password)" if setting == "dsn" else repr(raw)
+            shown = "(not shown, it may hold a password)" if setting in _ADDRESSES else repr(raw)
             problems.append(
                 f"{setting} = {shown} from {source} is refused: {error}. "
                 f"Give {remedy(setting)}, or leave it out."
@@ -176,7 +193,7 @@ def _unknown(setting: str, source: str) -> str:
 
 
 def _convert(setting: str, raw: Any) -> Any:
-    if setting == "dsn":
+    if setting in _ADDRESSES:
         return _dsn(raw)
     if setting == "data_dir":
         if not isinstance(raw, str | Path):

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import rich_click as click
 
@@ -38,9 +38,13 @@ def _option(setting: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     default = SETTINGS[setting].default
     shown = f", default {default}" if isinstance(default, str | int | float) else ""
     # Left as text: Config checks values, with one message for all sources.
+    flag = f"--{setting.replace('_', '-')}"
+    if bool in get_args(get_args(SETTINGS[setting].type)[0]):
+        flag += f"/--no-{flag[2:]}"
     return click.option(
-        f"--{setting.replace('_', '-')}",
+        flag,
         setting,
+        default=None,
         metavar="TEXT" if isinstance(default, str) else None,
         help=f"{remedy(setting).capitalize()}{shown} ({env_name(setting)}).",
     )

@@ -62,20 +62,10 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
     help="Database connections of each process for claiming and recording.",
 )
 @click.option("--name", default=None, help="Name for operators; the host's name if absent.")
-@click.option(
-    "--listen-dsn",
-    envvar="SKIPLANE_LISTEN_DSN",
-    default=None,
-    help="Direct address for notifications, where --dsn goes through a pooler.",
-)
-@click.option(
-    "--prepare/--no-prepare",
-    envvar="SKIPLANE_PREPARE",
-    default=None,
-    help="Use prepared statements, or not; by default not behind a pooler.",
-)
 @configured(
     "dsn",
+    "listen_dsn",
+    "prepare",
     "lease_seconds",
     "grace_seconds",
     "kill_grace_seconds",
@@ -94,8 +84,6 @@ def worker(
     pool: int,
     connections: int,
     name: str | None,
-    listen_dsn: str | None,
-    prepare: bool | None,
 ) -> None:
     """Claim tasks and run them.
 
@@ -112,14 +100,14 @@ def worker(
     settings = WorkerSettings(
         app=app,
         dsn=find_dsn(config),
-        listen_dsn=listen_dsn or None,
+        listen_dsn=config.listen_dsn or None,
         queues=tuple(dict.fromkeys(queues)) or ("default",),
         types=tuple(dict.fromkeys(types)),
         concurrency=concurrency,
         threads=threads,
         pool=pool,
         connections=connections,
-        prepare=prepare,
+        prepare=config.prepare,
         lease_seconds=config.lease_seconds,
         grace_seconds=config.grace_seconds,
         kill_grace_seconds=config.kill_grace_seconds,

@@ -21,6 +21,7 @@ from ..config import Config
 from ..log import setup_logging
 from ..schema.errors import NotAllowed, NotInstalled, from_driver
 from ..schema.migrate import MigrationError
+from .begun import Begun
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
 from .orders import ENDED, READY, STOP, ExitCode, Orders
@@ -41,12 +42,14 @@ def main(arguments: list[str]) -> ExitCode:
 
     Args:
         arguments: The supervisor's process id, and the descriptors of the command
-            and guard pipes.
+            and guard pipes and of the memory for Begun.
     """
-    parent, command, guard = map(int, arguments)
+    parent, command, guard, memory = map(int, arguments)
     die_with_parent(parent)
     for descriptor in (command, guard):
         os.set_inheritable(descriptor, False)
+    begun = Begun(memory)
+    os.close(memory)
     pipe = open(command, "rb", buffering=0)  # noqa: SIM115  it stays open
     line = pipe.readline()
     if not line:
@@ -58,7 +61,7 @@ def main(arguments: list[str]) -> ExitCode:
     setup_logging(msgspec.convert(_log_settings(settings), Config))
     try:
         registry = load(settings)
-        return _serve(settings, registry, orders.worker_id, pipe, guard)
+        return _serve(settings, registry, orders.worker_id, pipe, guard, begun)
     except Unusable as error:
         log.error("the worker cannot start", cause=str(error))
         return ExitCode.UNUSABLE
@@ -90,7 +93,12 @@ def load(settings: WorkerSettings) -> Registry:
 
 
 def _serve(
-    settings: WorkerSettings, registry: Registry, worker_id: str, pipe: Any, guard: int
+    settings: WorkerSettings,
+    registry: Registry,
+    worker_id: str,
+    pipe: Any,
+    guard: int,
+    begun: Begun,
 ) -> ExitCode:
     # What is here now stays: the collector need not look at it again and again.
     gc.collect()
@@ -100,7 +108,7 @@ def _serve(
     made: list[Worker] = []
 
     async def run() -> ExitCode:
-        worker = Worker(settings, registry, worker_id, guard, own_process=True)
+        worker = Worker(settings, registry, worker_id, guard, own_process=True, begun=begun)
         made.append(worker)
         threading.Thread(
             target=_watch, args=(pipe, loop, worker), name="supervisor", daemon=True

@@ -10,6 +10,7 @@ import uuid
 
 import msgspec
 
+from .begun import read, shared_file
 from .orders import ENDED, READY, STOP, Orders
 from .processes import is_running, kill_group
 from .settings import WorkerSettings
@@ -25,6 +26,7 @@ class ChildProcess:
         ready: Whether it has said that it claims.
         ended: Whether it has said that it ends as it should.
         outstayed: Whether it was killed because it did not stop in time.
+        begun: After its end, the tasks that it had begun; None: all that it held.
     """
 
     def __init__(self, settings: WorkerSettings, name: str) -> None:
@@ -33,7 +35,10 @@ class ChildProcess:
         self.ready = False
         self.ended = False
         self.outstayed = False
+        self.begun: list[str] | None = None
+        self._memory = shared_file()
         self._began = time.monotonic()
+        memory = self._memory.fileno()
         their_command, self._command = os.pipe()
         self.guard, their_guard = os.pipe()
         try:
@@ -42,9 +47,9 @@ class ChildProcess:
                     sys.executable,
                     "-m",
                     "skiplane.worker.child",
-                    *map(str, (os.getpid(), their_command, their_guard)),
+                    *map(str, (os.getpid(), their_command, their_guard, memory)),
                 ],
-                pass_fds=(their_command, their_guard),
+                pass_fds=(their_command, their_guard, memory),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
@@ -101,6 +106,8 @@ class ChildProcess:
             ready, _, _ = select.select([self.guard], [], [], left)
             if ready and not self.hear():
                 break
+        self.begun = read(self._memory)
+        self._memory.close()
         os.close(self.guard)
         os.close(self._command)
 

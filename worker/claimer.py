@@ -177,16 +177,17 @@ class Claimer:
             if lease is not None and ends is not None:
                 self._not_recorded(lease, ends, error)
             raise
-        if lease is not None:
-            self._recorded(lease, answer)
+        if lease is not None and ends is not None:
+            self._recorded(lease, ends, answer)
         if turn.limit:
             try:
                 await self._claimed(turn, answer, sent, wakes, armed)
             finally:
                 self.sent.pop(number, None)
 
-    def _recorded(self, lease: Lease, answer: Answer) -> None:
+    def _recorded(self, lease: Lease, ends: Ends, answer: Answer) -> None:
         lease.flushing = False
+        self._runner.begun.discard(lease, ends.all_ids())
         if answer.stale:
             if not lease.unsure:  # else the broken call may have recorded them
                 log.warning(

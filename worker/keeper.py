@@ -26,6 +26,7 @@ class _Release(NamedTuple):
     worker_id: str
     reason: str
     charge: bool
+    begun: list[str] | None
 
 
 class Keeper(threading.Thread):
@@ -50,12 +51,21 @@ class Keeper(threading.Thread):
         with self._lock:
             self._kept[worker_id] = pid
 
-    def release(self, worker_id: str, reason: str, charge: bool) -> None:
-        """Give back what a dead child held, as soon as the database can be reached."""
+    def release(
+        self, worker_id: str, reason: str, charge: bool, begun: list[str] | None = None
+    ) -> None:
+        """Give back what a dead child held, as soon as the database can be reached.
+
+        Args:
+            worker_id: The child.
+            reason: How it ended.
+            charge: Whether that cost an attempt.
+            begun: The tasks to which it did; None: all.
+        """
         with self._lock:
             self._kept.pop(worker_id, None)
             self._overdue.discard(worker_id)
-            self._releases.append(_Release(worker_id, reason, charge))
+            self._releases.append(_Release(worker_id, reason, charge, begun))
             self._lock.notify()
 
     def overdue(self) -> list[str]:
@@ -109,7 +119,7 @@ class Keeper(threading.Thread):
         count = 0
         for shard in self._shards:
             count += calls.release_worker(
-                conn, release.worker_id, release.reason, release.charge, shard
+                conn, release.worker_id, release.reason, release.charge, shard, release.begun
             )
         calls.unregister_worker(conn, release.worker_id)
         if count:

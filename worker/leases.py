@@ -88,6 +88,7 @@ class Lease:
             from before the claim was sent, so never later than the database's.
         items: The tasks in it that have not ended, by id.
         order: All its ids, as they were claimed.
+        begun: Where Begun notes those that count as begun, by id.
         queued: Whether it waits for its ends to be recorded.
         flushing: Whether a call with ends of it is on its way.
         unsure: Whether a call with ends of it broke, so that they may be recorded.
@@ -101,6 +102,7 @@ class Lease:
         "_size",
         "_started",
         "_took",
+        "begun",
         "flushing",
         "items",
         "lease_id",
@@ -118,6 +120,7 @@ class Lease:
         self.until = until
         self.items: dict[str, Item] = {}
         self.order: list[str] = []
+        self.begun: dict[str, int] = {}
         self.queued = self.flushing = self.unsure = self.single = False
         self._size = 0
         self._clear()
@@ -198,6 +201,10 @@ class Ends:
     def count(self) -> int:
         """The number of ends."""
         return len(self.ids) + len(self.failures)
+
+    def all_ids(self) -> list[str]:
+        """The tasks that have ended."""
+        return self.ids + [failure[0] for failure in self.failures]
 
     def arrange(self, order: list[str]) -> None:
         """Put the successes into an order."""

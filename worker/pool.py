@@ -169,10 +169,7 @@ class Pool:
         """Take back what a process has not begun."""
         taken = [item for item in link.take_back() if not item.ended]
         for item in taken:
-            if item.timer is not None:  # it was next, and had not been begun either
-                item.timer.cancel()
-                item.timer = None
-            item.started = 0.0
+            self._runner.not_begun(item)  # even when it was next
         self._waiting.extendleft(reversed(taken))
 
     def _watch(self) -> None:

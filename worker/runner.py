@@ -12,6 +12,7 @@ from typing import Protocol
 import structlog
 
 from ..schema.pools import AsyncPool
+from .begun import Begun
 from .context import Context
 from .leases import Item, Lease, Stop
 from .outcome import Failure, describe, encode_result, failure_from
@@ -44,6 +45,7 @@ class Runner:
 
     Attributes:
         slots: The places.
+        begun: What counts as begun if this process dies.
         executors: Where ``process`` and ``thread`` tasks run.
         on_end: Called with the lease of each task that has ended.
     """
@@ -55,8 +57,10 @@ class Runner:
         worker_id: str,
         pool: AsyncPool,
         kill_grace: float,
+        begun: Begun,
     ) -> None:
         self.slots = slots
+        self.begun = begun
         self.executors: dict[str, Executor] = {}
         self.on_end: Callable[[Lease], None] = lambda lease: None
         self._registry = registry
@@ -117,10 +121,24 @@ class Runner:
     def began(self, item: Item) -> None:
         """Note that a task's execution begins now: its time starts to run."""
         item.started = monotonic()
-        if item.task.timeout_seconds is not None and not item.ended:
+        if item.ended:
+            return
+        self.begun.add(item.lease, item.task.task_id)
+        if item.task.timeout_seconds is not None:
             item.timer = self._loop.call_later(
                 item.task.timeout_seconds, self.stop, item, "timeout"
             )
+
+    def not_begun(self, item: Item) -> None:
+        """Note that an executor has not begun a task after all."""
+        if item.timer is not None:
+            item.timer.cancel()
+            item.timer = None
+        item.started = 0.0
+        self._unnote(item)
+
+    def _unnote(self, item: Item) -> None:
+        self.begun.discard(item.lease, (item.task.task_id,))
 
     def succeed(self, item: Item, result: str, took: float | None = None) -> None:
         """Settle that a task succeeded.
@@ -132,7 +150,9 @@ class Runner:
         """
         if item.ended:
             return
-        if not item.recorded:
+        if item.recorded:
+            self._unnote(item)
+        else:
             started = item.started
             if took is None:
                 took = monotonic() - started
@@ -149,6 +169,7 @@ class Runner:
                 task_id=item.task.task_id,
                 error=failure.error_message,
             )
+            self._unnote(item)
         else:
             took = monotonic() - item.started if item.started else 0.0
             item.lease.add_failure(item.task.task_id, failure, item.started, took)
@@ -157,6 +178,7 @@ class Runner:
     def drop(self, item: Item) -> None:
         """Settle that a task's end is nobody's business any more."""
         if not item.ended:
+            self._unnote(item)
             self._settle(item)
 
     def _settle(self, item: Item) -> None:

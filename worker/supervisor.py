@@ -160,7 +160,10 @@ class Supervisor:
         child.finish(_SETTLE_SECONDS)
         charge = not child.ended and not child.outstayed
         self._keeper.release(
-            child.worker_id, f"worker process ended: {child.how_it_ended()}", charge
+            child.worker_id,
+            f"worker process ended: {child.how_it_ended()}",
+            charge,
+            child.begun,
         )
         if self._stopping_since is not None:
             return

@@ -13,6 +13,7 @@ from ..schema.migrate import ensure_served
 from ..schema.pools import AsyncPool
 from ..schema.worker_calls import Claim, Registration, text_array
 from .appetite import Appetite
+from .begun import Begun
 from .claim_loop import serve
 from .claimer import Claimer
 from .heartbeat import Heartbeat, Held
@@ -48,6 +49,7 @@ class Worker:
         own_process: bool = False,
         processes: bool = True,
         patience: float = PATIENCE_SECONDS,
+        begun: Begun | None = None,
     ) -> None:
         """Prepare a worker; on the event loop that will run it.
 
@@ -59,6 +61,7 @@ class Worker:
             own_process: Whether nobody but task code could cancel ``run``.
             processes: Whether ``process`` tasks get processes; else they get threads.
             patience: Seconds that a loop may fail for a cause other than an outage.
+            begun: Where a supervisor sees which tasks have begun.
         """
         self.settings = settings
         self.exit_code = ExitCode.DONE
@@ -76,7 +79,12 @@ class Worker:
             settings.dsn, settings.concurrency, role="task", prepare=settings.prepare
         )
         self.runner = Runner(
-            registry, self.slots, worker_id, self._contexts, settings.kill_grace_seconds
+            registry,
+            self.slots,
+            worker_id,
+            self._contexts,
+            settings.kill_grace_seconds,
+            begun or Begun(),
         )
         self._loops = Loops(self.outage)
         self._listener = Listener(

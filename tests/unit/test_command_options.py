@@ -16,10 +16,16 @@ def sample(config: Config, word: str) -> None:
     click.echo(f"{word} {config.dsn} {config.lease_seconds}")
 
 
+@click.command()
+@configured("listen_dsn", "prepare")
+def pooled(config: Config) -> None:
+    click.echo(f"{config.listen_dsn} {config.prepare}")
+
+
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SKIPLANE_CONFIG", "SKIPLANE_DSN"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("CONFIG", "DSN", "LISTEN_DSN", "PREPARE"):
+        monkeypatch.delenv(f"SKIPLANE_{name}", raising=False)
 
 
 def test_option_reaches_the_settings():
@@ -30,6 +36,17 @@ def test_option_reaches_the_settings():
 def test_option_left_out_leaves_the_weaker_sources(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SKIPLANE_LEASE_SECONDS", "8")
     assert CliRunner().invoke(sample, ["hello"]).output == "hello None 8.0\n"
+
+
+def test_a_switch_is_given_by_its_name_alone_and_beats_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    assert CliRunner().invoke(pooled).output == "None None\n"
+    monkeypatch.setenv("SKIPLANE_PREPARE", "true")
+    monkeypatch.setenv("SKIPLANE_LISTEN_DSN", "dbname=a")
+    assert CliRunner().invoke(pooled).output == "dbname=a True\n"
+    flags = ["--no-prepare", "--listen-dsn", "dbname=b"]
+    assert CliRunner().invoke(pooled, flags).output == "dbname=b False\n"
 
 
 def test_help_names_unit_default_and_variable():

@@ -58,6 +58,8 @@ def test_each_setting_can_come_from_the_environment(
 ):
     given = {
         "SKIPLANE_DSN": "postgresql://ada@db/app",
+        "SKIPLANE_LISTEN_DSN": "postgresql://ada@direct/app",
+        "SKIPLANE_PREPARE": "false",
         "SKIPLANE_DATA": str(tmp_path / "pg"),
         "SKIPLANE_LEASE_SECONDS": "20",
         "SKIPLANE_GRACE_SECONDS": "0",
@@ -72,6 +74,8 @@ def test_each_setting_can_come_from_the_environment(
         monkeypatch.setenv(name, value)
     assert load_config() == Config(
         dsn="postgresql://ada@db/app",
+        listen_dsn="postgresql://ada@direct/app",
+        prepare=False,
         data_dir=tmp_path / "pg",
         lease_seconds=20.0,
         grace_seconds=0.0,
@@ -120,7 +124,9 @@ def test_unknown_key_in_the_file_is_refused_with_the_likely_name():
         ("lease_seconds", "inf"),
         ("lease_seconds", True),
         ("grace_seconds", "-1"),
+        ("kill_grace_seconds", "8.1"),
         ("poll_seconds", "0"),
+        ("prepare", "perhaps"),
         ("tick_ms", "2.5"),
         ("tick_ms", "0"),
         ("data_dir", 5),
@@ -135,15 +141,22 @@ def test_bad_value_is_refused_with_setting_value_source_and_remedy(setting: str,
     assert remedy(setting) in message
 
 
-def test_refused_dsn_never_shows_its_password():
-    message = refused({"dsn": "postgresql://ada:s3cret@db:notaport/app?x"})
-    assert "dsn" in message
+@pytest.mark.parametrize("setting", ["dsn", "listen_dsn"])
+def test_refused_dsn_never_shows_its_password(setting: str):
+    message = refused({setting: "postgresql://ada:s3cret@db:notaport/app?x"})
+    assert f"{setting} =" in message
     assert "s3cret" not in message
-    assert remedy("dsn") in message
+    assert remedy(setting) in message
 
 
 def test_printed_settings_never_show_the_dsn():
-    assert "s3cret" not in repr(Config(dsn="postgresql://ada:s3cret@db/app"))
+    secret = "postgresql://ada:s3cret@db/app"
+    assert "s3cret" not in repr(Config(dsn=secret, listen_dsn=secret))
+
+
+def test_kill_grace_that_the_watchdog_would_cut_short_is_refused_with_the_reason():
+    assert load_config({"kill_grace_seconds": "8"}).kill_grace_seconds == 8.0
+    assert "takes a task away 10 s after its time-out" in refused({"kill_grace_seconds": "10"})
 
 
 def test_all_problems_are_told_at_once(monkeypatch: pytest.MonkeyPatch):

@@ -36,11 +36,11 @@ class Tasks:
         assert row is not None
         return str(row[0])
 
-    def many(self, task_type: str, payload: Any, count: int) -> list[str]:
+    def many(self, task_type: str, payload: Any, count: int, max_retries: int = 3) -> list[str]:
         """Submit equal tasks in one call."""
         row = self.conn.execute(
-            "select skiplane.submit_batch(%s, %s::text[])",
-            [task_type, [json.dumps(payload)] * count],
+            "select skiplane.submit_batch(%s, %s::text[], p_max_retries => %s::integer)",
+            [task_type, [json.dumps(payload)] * count, max_retries],
         ).fetchone()
         assert row is not None
         return [str(task_id) for task_id in row[0]]

@@ -24,7 +24,7 @@ def test_a_running_async_task_is_cancelled_at_once(dsn: str, tasks: Tasks, tmp_p
 
 def test_a_process_task_can_see_that_it_is_cancelled(dsn: str, tasks: Tasks, tmp_path: Path):
     mark = tmp_path / "mark"
-    with running_worker(dsn, tmp_path, "--kill-grace-seconds", "30"):
+    with running_worker(dsn, tmp_path, "--kill-grace-seconds", "8"):
         task_id = tasks.submit("sync_watch_cancel", {"mark": str(mark)})
         wait_until(lambda: mark.exists() and mark.read_text() == "began")
         tasks.cancel(task_id)
