@@ -47,8 +47,9 @@ as $$
 declare v_day date := skiplane._utc_day(p_now);
 begin
     if not skiplane._is_prepared('task', v_day) then
-        -- Whoever else makes them has to commit first; a second look finds them by then, with an old snapshot, too.
-        perform pg_advisory_xact_lock(1397442898, 0);
+        -- Whoever else makes them holds these, as attaching does, and has to end first; writers of other days go on.
+        -- Locks on tables, not an advisory one: they bring the catalog up to date, with an old snapshot, too.
+        lock table only skiplane.outcome, only skiplane.attempt, only skiplane.task in share update exclusive mode;
         if not skiplane._is_prepared('task', v_day) then
             -- task comes last: where it has a partition the others have theirs.
             perform skiplane._make_partition(x, v_day) from unnest('{outcome,attempt,task}'::text[]) x;
@@ -63,7 +64,7 @@ comment on function skiplane._active_day(timestamptz) is 'The UTC day, with its 
 create or replace function skiplane._make_partition(p_parent text, p_day date) returns boolean
 language plpgsql volatile set timezone = 'UTC'
 as $$
-declare v_name text := format('%s_p%s', p_parent, to_char(p_day, 'YYYYMMDD'));
+declare v_name text := format('%s_p%s', p_parent, to_char(p_day, coalesce(skiplane._partman_pattern(p_parent), 'YYYYMMDD')));
 begin
     if skiplane._has_partition(p_parent, p_day) then
         return false;
@@ -252,7 +253,7 @@ language plpgsql volatile set lock_timeout = '1s'
 as $$
 begin
     -- A managed installation may have handed the table to pg_partman: then that makes the partitions.
-    if skiplane._partman_maintains(p_parent) then
+    if skiplane._partman_pattern(p_parent) is not null then
         return;
     end if;
     for v_ahead in -1 .. p_days_ahead loop
