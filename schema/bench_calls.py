@@ -18,14 +18,13 @@ class Finished(NamedTuple):
     Attributes:
         succeeded: Tasks that SUCCEEDED.
         other: Tasks that have ended otherwise.
-        warm: Those that SUCCEEDED after every worker had begun.
-        warm_seconds: From then to the last end.
+        last_end: When the last one ended, in seconds since the epoch by the server's
+            clock; None when none has.
     """
 
     succeeded: int
     other: int
-    warm: int
-    warm_seconds: float
+    last_end: float | None
 
 
 def wal_position(conn: SyncConnection) -> int:
@@ -43,6 +42,12 @@ def clock(conn: SyncConnection) -> float:
     return float(_row(conn, "select extract(epoch from clock_timestamp())::float8")[0])
 
 
+def registered_workers(conn: SyncConnection, queue: str) -> int:
+    """Count the worker processes that serve a queue."""
+    row = _row(conn, "select count(*) from skiplane.workers where %s = any (queues)", (queue,))
+    return int(row[0])
+
+
 def finished(conn: SyncConnection, queue: str, first: UUID, last: UUID) -> Finished:
     """Say how the tasks of a queue between two ids ended.
 
@@ -51,21 +56,12 @@ def finished(conn: SyncConnection, queue: str, first: UUID, last: UUID) -> Finis
     row = _row(
         conn,
         """
-        with ended as materialized (
-            select status, worker_id, started_at, completed_at from skiplane.tasks
-            where task_id between %(first)s and %(last)s and queue = %(queue)s
-                and completed_at is not null
-        ), begun as (
-            select max(at) as at from (
-                select min(completed_at) as at from ended where worker_id is not null
-                group by worker_id
-            ) each
-        )
         select count(*) filter (where status = 'SUCCEEDED'),
             count(*) filter (where status <> 'SUCCEEDED'),
-            count(*) filter (where status = 'SUCCEEDED' and completed_at > begun.at),
-            coalesce(extract(epoch from max(completed_at) - min(begun.at)), 0)::float8
-        from ended, begun
+            extract(epoch from max(completed_at))::float8
+        from skiplane.tasks
+        where task_id between %(first)s and %(last)s and queue = %(queue)s
+            and completed_at is not null
         """,
         {"first": first, "last": last, "queue": queue},
     )

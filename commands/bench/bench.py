@@ -66,11 +66,17 @@ class Bench:
         return self._queues[-1]
 
     async def submit(
-        self, queue: str, count: int, size: int = 300, task_type: str = "bench.noop"
+        self,
+        queue: str,
+        count: int,
+        size: int = 300,
+        task_type: str = "bench.noop",
+        connection: Any = None,
     ) -> list[UUID]:
         """Submit tasks that do nothing, in bulk; ``size`` is that of a payload in bytes."""
         payload = make_payload(size)
-        return await self.app.submit_many(task_type, (payload for _ in range(count)), queue=queue)
+        payloads = (payload for _ in range(count))
+        return await self.app.submit_many(task_type, payloads, queue=queue, connection=connection)
 
     @contextmanager
     def scheduler(self) -> Iterator[None]:
@@ -95,6 +101,12 @@ class Bench:
             _check(child)
         finally:
             child.stop(WORKER_SECONDS)
+
+    async def wait_for_workers(self, queue: str, processes: int, worker: Child) -> None:
+        """Wait until so many worker processes serve a queue."""
+        while calls.registered_workers(self.conn, queue) < processes:
+            _check(worker)
+            await asyncio.sleep(0.05)
 
     async def wait_for(self, ids: list[UUID], worker: Child, pause: float = 0.1) -> None:
         """Wait until these tasks have ended."""

@@ -69,17 +69,23 @@ async def _drain(
 ) -> tuple[int | None, dict[str, Any]]:
     queue = bench.queue()
     meter = Meter(bench.conn)
-    ids = await bench.submit(queue, count, task_type=task_type)
-    with bench.worker([queue], processes) as worker:
-        await bench.wait_for(ids[-1:], worker)
-        wal, cpu = meter.wal_bytes(), meter.cpu_us()
-        done = await bench.wait_for_all(queue, ids, worker)
+    async with await psycopg.AsyncConnection.connect(bench.dsn) as conn:
+        ids = await bench.submit(queue, count, task_type=task_type, connection=conn)
+        with bench.worker([queue], processes) as worker:
+            # Starting Python is not the engine: the tasks come into sight when every process asks.
+            await bench.wait_for_workers(queue, processes, worker)
+            begun = calls.clock(bench.conn)
+            await conn.commit()
+            # The workers sleep by now, and only a new submission wakes them.
+            await bench.submit(queue, 1, task_type=task_type)
+            await bench.wait_for(ids[-1:], worker)
+            wal, cpu = meter.wal_bytes(), meter.cpu_us()
+            done = await bench.wait_for_all(queue, ids, worker)
     cost = {
         "wal_bytes_per_task": None if wal is None else round(wal / count),
         "server_cpu_us_per_task": None if cpu is None else round(cpu / count, 1),
     }
-    # From the moment when every process was at work: starting Python is not the engine.
-    rate = round(done.warm / done.warm_seconds) if done.warm_seconds > 0 else None
+    rate = round(count / (done.last_end - begun)) if done.last_end else None
     return rate, cost
 
 
