@@ -199,7 +199,7 @@ create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
     out tasks text, out least_timeout double precision
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_day date;
@@ -236,11 +236,14 @@ comment on function skiplane._claim_document(uuid[], date[], smallint[], integer
 
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.
+-- The rows are reached by ctid and nothing else: while statistics say that the table is small, a walk over a whole index
+-- looks cheaper than a look at a few rows, and that walk comes to all that is dead.
 create or replace function skiplane._lease_rows(
     p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz,
     p_shard smallint, out lease_id bigint, out tasks text
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = off
+    set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids uuid[];
