@@ -65,8 +65,10 @@ async def apply_settings(
         for_transaction: Only until the open transaction ends. Behind a pooler
             the session is other clients' too, and each call brings them along.
     """
-    for name, value in settings.items():
-        await conn.execute("select set_config(%s, %s, %s)", (name, value, for_transaction))
+    await conn.execute(
+        "select set_config(name, value, %s) from unnest(%s::text[], %s::text[]) s (name, value)",
+        (for_transaction, list(settings), list(settings.values())),
+    )
 
 
 async def shard_labels(conn: AsyncConnection) -> list[int]:
