@@ -52,6 +52,8 @@ class JsonValue(ParamType):
             self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
         except UnicodeDecodeError as error:
             self.fail(f"It is not UTF-8: {error.reason} at byte {error.start}.", param, ctx)
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            self.fail(f"{value[:60]!r} is not UTF-8.", param, ctx)
         return value
 
 

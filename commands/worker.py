@@ -13,7 +13,10 @@ from .output import fail, find_dsn
 
 
 def _names(_context: click.Context, _option: click.Parameter, value: str | None) -> list[str]:
-    return [name for part in (value or "").split(",") if (name := part.strip())]
+    names = [name for part in (value or "").split(",") if (name := part.strip())]
+    if value is not None and not names:
+        raise click.BadParameter("it names none. Give one or more, or leave it out.")
+    return names
 
 
 @click.command()
@@ -101,7 +104,7 @@ def worker(
         app=app,
         dsn=find_dsn(config),
         listen_dsn=config.listen_dsn or None,
-        queues=tuple(dict.fromkeys(queues)) or ("default",),
+        queues=tuple(dict.fromkeys(queues)),
         types=tuple(dict.fromkeys(types)),
         concurrency=concurrency,
         threads=threads,

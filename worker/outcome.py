@@ -24,7 +24,7 @@ Kind = Literal["error", "permanent", "timeout", "lost", "release", "postpone"]
 TYPE_BYTES = 200
 MESSAGE_BYTES = 8 * 1024
 DETAIL_BYTES = 32 * 1024
-RESULT_BYTES = 16 * 1024 * 1024
+RESULT_BYTES = 1024 * 1024
 _FRAMES = 40
 _HERE = os.path.dirname(__file__) + os.sep
 _CUT = " … (cut)"
@@ -69,7 +69,8 @@ def encode_result(value: Any) -> str:
     if value is None:
         return "null"
     try:
-        text = _encode(value).decode()
+        data = _encode(value)
+        text = data.decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ResultNotStorable(f"The result cannot be stored as JSON: {error}.") from error
     # msgspec writes a float that is no number as null, without a word.
@@ -77,9 +78,9 @@ def encode_result(value: Any) -> str:
         raise ResultNotStorable("The result holds NaN or an infinity, which JSON cannot.")
     if "\\u0000" in text and _NUL.search(text):
         raise ResultNotStorable("The result holds a NUL character, which PostgreSQL cannot store.")
-    if len(text) > RESULT_BYTES:
+    if len(data) > RESULT_BYTES:
         raise ResultNotStorable(
-            f"The result has {len(text)} bytes; the limit is {RESULT_BYTES}. Store a reference."
+            f"The result has {len(data)} bytes; the limit is {RESULT_BYTES}. Store a reference."
         )
     return text
 

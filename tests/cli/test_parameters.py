@@ -29,6 +29,12 @@ def test_payload_comes_from_a_file(tmp_path: Path):
     assert convert(JsonValue(), f"@{tmp_path}/payload.json") == {"grüße": "é"}
 
 
+def test_payload_of_other_bytes_than_utf_8_is_refused():
+    # What the shell hands on as bytes arrives as lone surrogates.
+    with pytest.raises(click.BadParameter, match="is not UTF-8"):
+        convert(JsonValue(), '{"a": "\udcff"}')
+
+
 def test_payload_comes_from_standard_input():
     @click.command()
     @click.argument("payload", type=JsonValue())

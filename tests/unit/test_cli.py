@@ -29,6 +29,14 @@ def test_help_lists_all_commands_without_importing_them():
     assert out.rstrip().endswith("[]")
 
 
+@pytest.mark.parametrize("option", ["--queues", "--types"])
+def test_worker_for_no_names_is_refused(option: str):
+    # An unset variable in a unit file must not start a worker on what it was not meant for.
+    result = CliRunner().invoke(main, ["worker", "--app", "some.app", option, " , "])
+    assert result.exit_code == 2
+    assert "it names none" in result.output
+
+
 def test_unknown_command_is_refused():
     result = CliRunner().invoke(main, ["wroker"])
     assert result.exit_code == 2
