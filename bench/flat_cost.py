@@ -14,6 +14,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -125,7 +126,7 @@ def claims(dsn: str, count: int, tenants: int, limits: tuple[int, ...], rounds: 
             assert row[0] is not None
             cursor = Jsonb(row[1])
 
-        return {limit: measure(lambda n=limit: claim(n), rounds) for limit in limits}
+        return {limit: measure(partial(claim, limit), rounds) for limit in limits}
 
 
 def promotions(dsn: str, count: int, limits: tuple[int, ...], rounds: int) -> Times:
@@ -140,7 +141,7 @@ def promotions(dsn: str, count: int, limits: tuple[int, ...], rounds: int) -> Ti
                 row = conn.execute(PROMOTE, [limit]).fetchone()
             assert row == (limit,)
 
-        return {limit: measure(lambda n=limit: promote(n), rounds) for limit in limits}
+        return {limit: measure(partial(promote, limit), rounds) for limit in limits}
 
 
 def show(what: str, times: Times, base: Times | None = None) -> Times:
