@@ -22,6 +22,9 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off
 as $$
 declare
+    -- One scheduler at a time: two would leave marks behind, and the earlier clock of one would look like a step back
+    -- to the other. Whoever comes second only looks after late writers. Taken before the clock is read.
+    v_mine boolean := pg_try_advisory_xact_lock(1397442899, p_shard);
     -- The clock before the own id: whoever gets a higher transaction id reads a later time. The end of the snapshot
     -- would not do for the sample: it is one past the last transaction that ENDED, and later ones may be writing.
     v_now timestamptz := skiplane.clock();
@@ -33,8 +36,10 @@ declare
     v_settled timestamptz;
     v_lane bigint := coalesce((p_state ->> 'lane')::bigint, 0);
 begin
-    perform skiplane._heed_clock(v_now, p_shard);
-    insert into skiplane.watermark (shard, at, next_xid) values (p_shard, v_now, v_xid);
+    if v_mine then
+        perform skiplane._heed_clock(v_now, p_shard);
+        insert into skiplane.watermark (shard, at, next_xid) values (p_shard, v_now, v_xid);
+    end if;
     -- Every writer with a time before its first write: another scheduler may move the marks past it and be gone.
     select coalesce(jsonb_object_agg(x.xid::text, coalesce(p_state -> 'writers' ->> x.xid::text, (
         select w.at::text from skiplane.watermark w
@@ -56,10 +61,12 @@ begin
     if v_since is not null then
         perform skiplane._rescue_late(v_since, p_shard);
     end if;
-    if v_settled is not null then
+    if v_mine and v_settled is not null then
         v_lane := skiplane._move_marks(v_lane, v_settled, v_now, p_shard);
     end if;
-    perform skiplane._drop_lanes(p_shard);
+    if v_mine then
+        perform skiplane._drop_lanes(p_shard);
+    end if;
     return jsonb_build_object('writers', v_writers, 'lane', v_lane);
 end
 $$;

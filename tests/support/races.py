@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from .engine import Engine
-from .waiting import wait_for_lock
+from .waiting import backend_waits_for_lock, wait_for_lock, wait_until
 
 
 class Racer:
@@ -37,6 +37,13 @@ class Racer:
         if self._error:
             raise self._error
         return self._rows
+
+    def wait_settled(self, watcher: Engine) -> "Racer":
+        """Wait until the call has ended or waits for a lock of another session."""
+        wait_until(
+            lambda: not self._thread.is_alive() or backend_waits_for_lock(watcher.conn, self.pid)
+        )
+        return self
 
     def result(self, timeout: float = 10) -> Any:
         """Give the value or row of a call that gives one."""
