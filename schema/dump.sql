@@ -718,6 +718,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._wake(p_queue text) returns boolean
 --   plpgsql, volatile
 
+-- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
@@ -845,7 +848,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.wake_workers(p_shard smallint DEFAULT 0) returns integer
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.worker_channel(p_worker_id uuid) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker

@@ -107,8 +107,19 @@ $$;
 comment on function skiplane.expire_tasks(integer, smallint) is 'Ends PENDING tasks whose expires_at has passed as FAILED.';
 
 -- Catches what a submit could not see: a worker that went idle between its look and its commit.
+-- What has waited for longer was seen by the worker's claim after it began to wait: it is not for this worker.
 create or replace function skiplane.wake_workers(p_shard smallint default 0) returns integer
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return skiplane._wake_queues(skiplane.clock() - interval '2 seconds', p_shard);
+end
+$$;
+
+comment on function skiplane.wake_workers(smallint) is 'Notifies queues that have both idle workers and ready tasks; answers how many.';
+
+create or replace function skiplane._wake_queues(p_since timestamptz, p_shard smallint) returns integer
+language plpgsql volatile
     set jit = off set enable_seqscan = off
 as $$
 declare
@@ -122,10 +133,9 @@ begin
         exit when v_queue is null;
         continue when pg_try_advisory_lock(1397442898, hashtext(v_queue))
             and pg_advisory_unlock(1397442898, hashtext(v_queue));
-        -- What has waited for longer was seen by the worker's claim after it began to wait: it is not for this worker.
         if exists (
             select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard) w
-            where w.due_at > skiplane.clock() - interval '2 seconds' or w.id is null)
+            where w.due_at > p_since or w.id is null)
         then
             perform pg_notify(skiplane.queue_channel(v_queue), '');
             v_count := v_count + 1;
@@ -135,4 +145,5 @@ begin
 end
 $$;
 
-comment on function skiplane.wake_workers(smallint) is 'Notifies queues that have both idle workers and ready tasks; answers how many.';
+comment on function skiplane._wake_queues(timestamptz, smallint) is
+'Notifies queues with idle workers and tasks that became ready since a time.';

@@ -60,6 +60,8 @@ begin
     end if;
     if v_since is not null then
         perform skiplane._rescue_late(v_since, p_shard);
+        -- What was committed late without a mark to pass it wakes nobody by its age.
+        perform skiplane._wake_queues('-infinity', p_shard);
     end if;
     if v_mine and v_settled is not null then
         v_lane := skiplane._move_marks(v_lane, v_settled, v_now, p_shard);

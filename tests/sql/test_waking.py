@@ -2,9 +2,11 @@
 
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from skiplane.tests.support import wait_until
 from skiplane.tests.support.engine import Connection, Engine
@@ -141,3 +143,31 @@ def test_draining_is_told_on_the_channel_of_the_worker(two: Pair):
     assert notices(two[0], listener) == [channel]
     engine.value("drain_worker", worker_id=uuid.uuid4())
     assert notices(two[0], listener) == []
+
+
+def test_late_commit_wakes_who_began_to_wait_meanwhile(two: Pair, dsn: str):
+    engine, worker = Engine(two[0]), two[1]
+    [channel] = listen(worker, "q")
+    states: list[Any] = [None]
+
+    def look() -> None:
+        state = Jsonb(states[-1]) if states[-1] else None
+        states.append(engine.one("select skiplane.refresh_lanes(%s::jsonb)", [state]))
+
+    def writer_is_old() -> bool:
+        look()
+        ages = """
+            select coalesce(
+                extract(epoch from clock_timestamp() - min(value::timestamptz)), 0)::float8
+            from jsonb_each_text(%s::jsonb -> 'writers')
+        """
+        return float(engine.one(ages, [Jsonb(states[-1])])) > 2.2
+
+    look()
+    with psycopg.connect(dsn) as producer:
+        Engine(producer).submit(queue="q")
+        wait_for(worker, "q")
+        wait_until(writer_is_old, timeout=15)
+        producer.commit()
+    look()
+    assert channel in notices(two[0], worker)
