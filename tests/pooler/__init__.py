@@ -1,0 +1,1 @@
+"""Everything behind a pooler in transaction mode."""

@@ -1,0 +1,116 @@
+"""A pgbouncer in front of one database."""
+
+import contextlib
+import os
+import pwd
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from skiplane.tests.support import wait_until
+from skiplane.tests.support.databases import server_folder
+
+POOL_SIZE = 5
+SETTINGS = """
+[databases]
+{database} = host='{host}' port={port} dbname={database} user={user}
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = {folder}
+auth_type = any
+admin_users = {user}
+pool_mode = transaction
+default_pool_size = {size}
+logfile = {folder}/log
+"""
+
+
+class Pooler:
+    """A running pgbouncer.
+
+    Attributes:
+        dsn: The database through it.
+    """
+
+    def __init__(self, folder: Path, server: dict[str, Any]) -> None:
+        self.dsn = make_conninfo(
+            host=str(folder), port=6432, dbname=server["dbname"], user=server["user"]
+        )
+
+    def server_pids(self) -> list[int]:
+        """Give the processes of the server that it shares out."""
+        admin = make_conninfo(self.dsn, dbname="pgbouncer")
+        with psycopg.connect(
+            admin, autocommit=True, cursor_factory=psycopg.ClientCursor, prepare_threshold=None
+        ) as conn:
+            found = conn.execute("show servers")
+            assert found.description is not None
+            place = [column.name for column in found.description].index("remote_pid")
+            return [int(row[place]) for row in found.fetchall()]
+
+    @contextlib.contextmanager
+    def all_sessions(self) -> Iterator[list[psycopg.Connection[tuple[Any, ...]]]]:
+        """Give one client for each session of the pool, each with a transaction that keeps it."""
+        with contextlib.ExitStack() as stack:
+            clients = []
+            for _ in range(POOL_SIZE):
+                client = stack.enter_context(psycopg.connect(self.dsn, prepare_threshold=None))
+                client.execute("select 1")
+                clients.append(client)
+            yield clients
+
+
+@contextlib.contextmanager
+def running_pooler(dsn: str, max_prepared_statements: int) -> Iterator[Pooler]:
+    """Run a pooler before a database, as another user when we are root.
+
+    Args:
+        dsn: The database, on a server that we have started.
+        max_prepared_statements: 0 refuses them; pgbouncer has had more since 1.21.
+    """
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("pgbouncer is not installed (Debian: pgbouncer)")
+    if "SKIPLANE_TEST_DSN" in os.environ:
+        pytest.skip("the pooler needs a server that lets it in without a password")
+    server = conninfo_to_dict(dsn)
+    with server_folder() as folder:
+        text = SETTINGS.format(
+            host=server["host"],
+            port=server["port"],
+            database=server["dbname"],
+            user=server["user"],
+            folder=folder,
+            size=POOL_SIZE,
+        )
+        if _version(program) >= (1, 21):
+            text += f"max_prepared_statements = {max_prepared_statements}\n"
+        elif max_prepared_statements:
+            pytest.skip("this pgbouncer cannot keep prepared statements (1.21 and newer can)")
+        (folder / "pgbouncer.ini").write_text(text)
+        uid = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+        if uid is not None:
+            os.chown(folder, uid, uid)
+        command = [program, "-q", str(folder / "pgbouncer.ini")]
+        process = subprocess.Popen(command, user=uid, stderr=subprocess.DEVNULL)
+        try:
+            wait_until((folder / ".s.PGSQL.6432").exists, what="pgbouncer")
+            yield Pooler(folder, server)
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _version(program: str) -> tuple[int, int]:
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    found = re.search(r"(\d+)\.(\d+)", said.stdout)
+    assert found is not None, said.stdout
+    return int(found[1]), int(found[2])
