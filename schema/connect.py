@@ -2,13 +2,15 @@
 
 A role, a database or a pooler may bring settings that were made for web
 requests. Ours are sent as start-up options; a pooler that refuses those is asked
-again without them, and is then known to be one.
+again without them, and is then known to be one. Where its sessions are not READ
+COMMITTED by themselves, each statement says so in a transaction of its own.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 SyncConnection = psycopg.Connection[tuple[Any, ...]]
@@ -25,6 +27,9 @@ _NETWORK = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
+
+_ISOLATION = "read committed"
+_PROBE = "select pg_backend_pid(), current_setting('default_transaction_isolation')"
 
 # Under serializable a claim would fail with 40001 whenever another worker had
 # the same lane in hand; an idle listener is idle on purpose.
@@ -82,11 +87,15 @@ async def connect_async(dsn: str, role: str, *, prepare: bool | None = None) -> 
             raise
         conn = await _open_async(conninfo(dsn, role, settings=False))
     try:
-        row = await (await conn.execute("select pg_backend_pid()")).fetchone()
+        row = await (await conn.execute(_PROBE)).fetchone()
+        assert row is not None
+        pooled = row[0] != conn.info.backend_pid
+        if pooled and row[1] != _ISOLATION:
+            await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+            conn.cursor_factory = _AsyncCursor
     except BaseException:
         await conn.close()
         raise
-    pooled = row is None or row[0] != conn.info.backend_pid
     conn.prepare_threshold = _threshold(prepare, pooled)
     return Opened(conn, pooled)
 
@@ -100,12 +109,33 @@ def connect_sync(dsn: str, role: str, *, prepare: bool | None = None) -> SyncCon
             raise
         conn = _open_sync(conninfo(dsn, role, settings=False))
     try:
-        row = conn.execute("select pg_backend_pid()").fetchone()
+        row = conn.execute(_PROBE).fetchone()
+        assert row is not None
+        pooled = row[0] != conn.info.backend_pid
+        if pooled and row[1] != _ISOLATION:
+            conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            conn.cursor_factory = _Cursor
     except BaseException:
         conn.close()
         raise
-    conn.prepare_threshold = _threshold(prepare, row is None or row[0] != conn.info.backend_pid)
+    conn.prepare_threshold = _threshold(prepare, pooled)
     return conn
+
+
+class _AsyncCursor(psycopg.AsyncCursor[Any]):
+    async def execute(self, *args: Any, **kwargs: Any) -> Self:
+        if self.connection.info.transaction_status != TransactionStatus.IDLE:
+            return await super().execute(*args, **kwargs)
+        async with self.connection.transaction():
+            return await super().execute(*args, **kwargs)
+
+
+class _Cursor(psycopg.Cursor[Any]):
+    def execute(self, *args: Any, **kwargs: Any) -> Self:
+        if self.connection.info.transaction_status != TransactionStatus.IDLE:
+            return super().execute(*args, **kwargs)
+        with self.connection.transaction():
+            return super().execute(*args, **kwargs)
 
 
 def _refuses_settings(error: psycopg.OperationalError) -> bool:

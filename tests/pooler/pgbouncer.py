@@ -38,9 +38,11 @@ class Pooler:
 
     Attributes:
         dsn: The database through it.
+        prepares: Whether it keeps prepared statements for its clients.
     """
 
-    def __init__(self, folder: Path, server: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, server: dict[str, Any], prepares: bool) -> None:
+        self.prepares = prepares
         self.dsn = make_conninfo(
             host=str(folder), port=6432, dbname=server["dbname"], user=server["user"]
         )
@@ -103,7 +105,7 @@ def running_pooler(dsn: str, max_prepared_statements: int) -> Iterator[Pooler]:
         process = subprocess.Popen(command, user=uid, stderr=subprocess.DEVNULL)
         try:
             wait_until((folder / ".s.PGSQL.6432").exists, what="pgbouncer")
-            yield Pooler(folder, server)
+            yield Pooler(folder, server, max_prepared_statements > 0)
         finally:
             process.terminate()
             process.wait(10)

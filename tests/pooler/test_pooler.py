@@ -7,11 +7,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from skiplane import Skiplane
 from skiplane.schema.errors import TaskCancelled
 from skiplane.tests.scheduler.helpers import running_scheduler
-from skiplane.tests.support import wait_until
+from skiplane.tests.support import Databases, wait_until
 from skiplane.tests.worker.helpers import Tasks, running_worker
 
 from .pgbouncer import POOL_SIZE, Pooler, running_pooler
@@ -29,6 +30,13 @@ select name from pg_settings
 where source in ('session', 'client') and setting is distinct from reset_val
 union all select 'skiplane.now' where current_setting('skiplane.now', true) <> ''
 """
+# What a role or a database may have for the sake of web requests.
+STRICT = {
+    "statement_timeout": "5s",
+    "lock_timeout": "1s",
+    "idle_in_transaction_session_timeout": "10s",
+    "default_transaction_isolation": "serializable",
+}
 LOCKS = "select count(*) from pg_locks where locktype = 'advisory' and pid = any(%s)"
 
 
@@ -45,9 +53,9 @@ def tasks(conn: psycopg.Connection[tuple[Any, ...]]) -> Tasks:
     return Tasks(conn)
 
 
-async def submit_all(dsn: str) -> list[str]:
+async def submit_all(pooler: Pooler) -> list[str]:
     """Submit 199 tasks by every door, from several places at once, and wait for one of them."""
-    async with Skiplane(dsn) as app:
+    async with Skiplane(pooler.dsn, prepare=pooler.prepares or None) as app:
         singles = [app.submit("echo", {"value": n}) for n in range(40)]
         later = [app.submit("echo", {"value": n}, delay=0.5) for n in range(10)]
         keyed = [
@@ -57,7 +65,8 @@ async def submit_all(dsn: str) -> list[str]:
         many = app.submit_many("echo", [{"value": n} for n in range(100)])
         slow = app.submit_many("sync_echo", [{"value": n} for n in range(39)])
         handles = await asyncio.gather(*singles, *later, *keyed)
-        ids = [*(handle.id for handle in handles), *await many, *await slow]
+        bulk = await asyncio.gather(many, slow)
+        ids = [*(handle.id for handle in handles), *bulk[0], *bulk[1]]
         assert await handles[0].result(timeout=30) == 0
     return [*dict.fromkeys(map(str, ids))]
 
@@ -91,12 +100,14 @@ def check_sessions(pooler: Pooler) -> None:
 def test_everything_works_and_leaves_nothing_on_shared_sessions(
     dsn: str, pooler: Pooler, tasks: Tasks, tmp_path: Path, direct: bool
 ):
-    options = [*(("--listen-dsn", dsn) if direct else ()), "--concurrency", "4"]
+    options = ["--concurrency", "4"]
+    options += ["--listen-dsn", dsn] if direct else []
+    options += ["--prepare"] if pooler.prepares else []
     with (
         running_scheduler(pooler.dsn, tmp_path) as scheduler,
         running_worker(pooler.dsn, tmp_path, *options) as worker,
     ):
-        ids = asyncio.run(submit_all(pooler.dsn))
+        ids = asyncio.run(submit_all(pooler))
         assert len(ids) == 199
         cancelled = cancel_one(pooler.dsn, tasks)
         tasks.wait_all([*ids, cancelled], timeout=60)
@@ -125,3 +136,30 @@ def test_a_cancel_reaches_a_worker_that_listens_past_the_pooler(
         wait_until(mark.exists, 15, "the task to run")
         handle.cancel_sync()
         wait_until(lambda: mark.read_text() == "cancelled=True", 3, "it to be told")
+
+
+def test_strict_settings_come_through_the_pooler_and_stop_nothing(
+    databases: Databases, dsn: str, pooler: Pooler, tasks: Tasks, tmp_path: Path
+):
+    """A pooler takes no start-up options: each transaction has to say what it needs."""
+    with databases.admin() as admin:
+        for name, value in STRICT.items():
+            admin.execute(
+                sql.SQL("alter database {} set {} = {}").format(
+                    sql.Identifier(tasks.conn.info.dbname), sql.Identifier(name), sql.Literal(value)
+                )
+            )
+    with (
+        running_scheduler(pooler.dsn, tmp_path) as scheduler,
+        running_worker(pooler.dsn, tmp_path) as first,
+        running_worker(pooler.dsn, tmp_path) as second,
+    ):
+        ids = asyncio.run(submit_all(pooler))
+        # Longer than a statement may take.
+        ids.append(tasks.submit("sleep", {"seconds": 6}))
+        tasks.wait_all(ids, timeout=60)
+        assert {tasks.status(task_id) for task_id in ids} == {"SUCCEEDED"}
+        assert not scheduler.lines("a turn of a loop failed")
+        for worker in (first, second):
+            assert not worker.lines("a loop failed")
+            assert worker.stop() == 0
