@@ -69,8 +69,16 @@ class Fleet:
         for member in self.members:
             member.start()
 
-    def rage(self, seconds: float, pause: tuple[float, float]) -> None:
-        """Kill at random, one kind after the other so that none is left out."""
+    def rage(
+        self, seconds: float, pause: tuple[float, float], look: Callable[[], None] = lambda: None
+    ) -> None:
+        """Kill at random, one kind after the other so that none is left out.
+
+        Args:
+            seconds: How long.
+            pause: Least and most seconds between two kills.
+            look: Called before each kill, while the server is there.
+        """
         end = time.monotonic() + seconds
         next_kill = time.monotonic() + 2
         deck: list[Callable[[], str]] = []
@@ -78,6 +86,8 @@ class Fleet:
             self.keep()
             if time.monotonic() >= next_kill:
                 deck = deck or self._shuffled()
+                if self._down_until is None:
+                    look()
                 self.kills[deck.pop()()] += 1
                 next_kill = time.monotonic() + self._chance.uniform(*pause)
             self._pace.wait(0.03)

@@ -79,6 +79,20 @@ RULES = {
         select id from skiplane.outcome where finished_at < started_at""",
 }
 
+# In one statement: one snapshot shows the whole engine at one instant.
+MISPLACED = """
+    with place as (
+        select id, 'timer' as name from skiplane.timer
+        union all select id, 'timer_far' from skiplane.timer_far
+        union all select id, 'ready' from skiplane.ready
+        union all select u.id, 'lease' from skiplane.lease, unnest(ids) u (id)
+        union all select id, 'outcome' from skiplane.outcome
+    )
+    select coalesce(p.id, t.id), array_agg(p.name), count(t.id) from place p
+    full join skiplane.task t on t.id = p.id
+    group by 1 having count(p.name) <> 1 or (count(t.id) = 0 and min(p.name) not like 'timer%')
+    limit 10"""
+
 FIGURES = """
     select * from (
         select 'tasks ' || status, count(*) from skiplane.outcome group by status
@@ -94,6 +108,15 @@ def summary(conn: Connection, kills: Mapping[str, int]) -> list[str]:
     """Give a few lines on what happened."""
     figures = [f"{name}: {number}" for name, number in conn.execute(FIGURES.encode())]
     return [*figures, *(f"killed {name}: {number}" for name, number in sorted(kills.items()))]
+
+
+def misplaced(dsn: str) -> list[tuple[Any, ...]]:
+    """Give tasks that are in no place or in two just now, or in one without their row."""
+    try:
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            return conn.execute(MISPLACED.encode()).fetchall()
+    except psycopg.OperationalError:
+        return []  # it is recovering from the kill before
 
 
 def broken_rules(conn: Connection, folder: Path) -> dict[str, list[tuple[Any, ...]]]:

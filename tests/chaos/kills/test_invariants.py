@@ -10,7 +10,7 @@ import pytest
 
 from skiplane.tests.chaos.kills import tasks
 from skiplane.tests.chaos.kills.fleet import EFFECTS
-from skiplane.tests.chaos.kills.invariants import broken_rules
+from skiplane.tests.chaos.kills.invariants import broken_rules, misplaced
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -77,3 +77,14 @@ def test_a_forgotten_checkpoint_is_seen(rules: Any):
     tasks.mark("saved", "task", 1, 2)
     tasks.mark("begun", "task", 2, 1)
     assert rules() == {"a saved checkpoint is what the next attempt begins with"}
+
+
+def test_a_task_in_two_places_or_none_is_seen(dsn: str, conn: Connection):
+    conn.execute("select from skiplane.submit_task('quick')")
+    conn.execute("select from skiplane.submit_task('quick', p_delay_seconds => 60)")
+    assert not misplaced(dsn)
+    end(conn, "quick")
+    conn.execute("select from skiplane.submit_task('quick')")
+    conn.execute("insert into skiplane.timer_far select * from skiplane.timer")
+    conn.execute("delete from skiplane.ready")
+    assert sorted(len(row[1]) for row in misplaced(dsn)) == [1, 1, 2]

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from skiplane.tests.chaos.kills.fleet import Fleet, running_fleet
-from skiplane.tests.chaos.kills.invariants import EMPTY, broken_rules, summary
+from skiplane.tests.chaos.kills.invariants import EMPTY, broken_rules, misplaced, summary
 from skiplane.tests.support import wait_until
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -23,7 +23,7 @@ SEED = int(os.environ.get("SKIPLANE_CHAOS_SEED", "0")) or random.randrange(1, 10
 def kill_and_look(folder: Path, seconds: float, lease: float, pause: tuple[float, float]):
     with running_fleet(folder, SEED) as fleet:
         fleet.fill(lease)
-        fleet.rage(seconds, pause)
+        fleet.rage(seconds, pause, lambda: look(fleet))
         fleet.calm()
         codes = {member.name: member.stop() for member in fleet.producers}
         # One that has only just been started does not listen to the signal yet.
@@ -33,6 +33,7 @@ def kill_and_look(folder: Path, seconds: float, lease: float, pause: tuple[float
             codes = {member.name: member.stop() for member in fleet.workers}
             # A lane is closed after it has been idle for 10 s.
             wait_until(lambda: count(conn, "lane") == 0, 40, "all lanes to be dropped")
+            assert count(conn, "lane_mark") == 0
             codes |= {member.name: member.stop() for member in fleet.schedulers}
             print("\n".join(summary(conn, fleet.kills)), f"\nseed {SEED}")
             broken = broken_rules(conn, folder)
@@ -41,6 +42,11 @@ def kill_and_look(folder: Path, seconds: float, lease: float, pause: tuple[float
         surprises = {m.name: m.surprises for m in fleet.members if m.surprises}
         assert not surprises, f"ended though nobody had killed them: {surprises}, see {folder}"
         assert min(fleet.kills.values()) > 0
+
+
+def look(fleet: Fleet) -> None:
+    found = misplaced(fleet.server.dsn())
+    assert not found, f"seed {SEED}, see {fleet.folder}: {found}"
 
 
 def count(conn: Connection, table: str) -> int:
