@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -111,9 +112,13 @@ def test_lost_right_is_complained_of_rarely_and_recovered_from(
             assert failed["loop"] == "promote"
             assert "permission denied" in failed["cause"]
             # The other loops go on meanwhile.
-            before = engine.one("select max(n) from skiplane.watermark")
-            wait_until(lambda: engine.one("select max(n) from skiplane.watermark") > before + 2)
-            assert len(scheduler.lines("a turn of a loop failed")) == 1
+            began = time.monotonic()
+            samples = "select coalesce(max(n), 0) from skiplane.watermark"
+            before = engine.one(samples)
+            wait_until(lambda: engine.one(samples) > before + 2)
+            wait_until(lambda: time.monotonic() > began + 1)
+            rarely = 1 + (time.monotonic() - began) / 10
+            assert len(scheduler.lines("a turn of a loop failed")) <= rarely
             conn.execute(f"grant execute on function {promote} to skiplane_worker".encode())
             assert scheduler.wait_for("a loop works again")["loop"] == "promote"
             wait_pending(engine, submit_soon(engine))
