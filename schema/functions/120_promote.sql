@@ -59,12 +59,15 @@ begin
         select array_agg(g::skiplane.timer) into v_rows from gone g;
     end if;
     -- Rows that lie beyond the partitions, or lay there when maintenance was late.
-    select array_agg(x.id) into v_ids from (
-        select w.id from skiplane.timer_far w
+    select array_agg(x.id), min(x.due_at) into v_ids, v_first from (
+        select w.id, w.due_at from skiplane.timer_far w
         where w.shard = p_shard and w.due_at >= p_after and w.due_at <= p_now
         order by w.due_at limit p_limit for update skip locked) x;
     if v_ids is not null then
-        with gone as (delete from skiplane.timer_far w where w.id = any (v_ids) and w.shard = p_shard returning w.*)
+        -- With bounds, whichever index is taken: an empty table's statistics do not know of the dead rows.
+        with gone as (
+            delete from skiplane.timer_far w
+            where w.id = any (v_ids) and w.shard = p_shard and w.due_at >= v_first and w.due_at <= p_now returning w.*)
         select array_agg(row(g.*)::skiplane.timer) into v_far from gone g;
     end if;
     return v_rows || v_far;

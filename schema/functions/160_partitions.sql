@@ -98,7 +98,10 @@ begin
             where w.due_at >= p_day::timestamptz and w.due_at < (p_day + 1)::timestamptz
             order by w.due_at limit 5000 for update skip locked);
         exit when v_ids = '{}';
-        for r in delete from skiplane.timer_far w where w.id = any (v_ids) returning * loop
+        for r in
+            delete from skiplane.timer_far w
+            where w.id = any (v_ids) and w.due_at >= p_day::timestamptz and w.due_at < (p_day + 1)::timestamptz returning *
+        loop
             execute format('insert into skiplane.%I select ($1).*', p_table) using r;
         end loop;
     end loop;
