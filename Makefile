@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml | .ns/skiplane
 
 .PHONY: up
 up: setup ## Run everything here, on an embedded PostgreSQL (ARGS="--help")
-	$(BIN)/skiplane up $(ARGS)
+	@$(BIN)/skiplane up $(ARGS)
 
 .PHONY: test
 test: setup ## Run the tests on a server of their own (ARGS="-k lease")
