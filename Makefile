@@ -35,7 +35,7 @@ test: setup ## Run the tests on a server of their own (ARGS="-k lease")
 .PHONY: test-server
 test-server: setup ## Run what speaks to the database on another server (PG_BIN=/usr/lib/postgresql/15/bin)
 	$(if $(PG_BIN),,$(error No server in /usr/lib/postgresql: give PG_BIN))
-	SKIPLANE_TEST_PG_BIN=$(PG_BIN) $(PYTEST) $(wildcard $(addprefix tests/,sql races migrations catalog bloat)) $(ARGS)
+	SKIPLANE_TEST_PG_BIN=$(PG_BIN) $(PYTEST) $(wildcard $(addprefix tests/,sql races migrations catalog partitions bloat)) $(ARGS)
 
 .PHONY: chaos
 chaos: setup ## Kill workers, schedulers and connections for minutes
