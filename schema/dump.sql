@@ -556,6 +556,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile
 
+-- function skiplane._is_waited_for(p_queue text) returns boolean
+--   plpgsql, volatile
+
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 

@@ -44,7 +44,7 @@ as $$ select 'skiplane_w_' || replace(p_worker_id::text, '-', '') $$;
 comment on function skiplane.worker_channel(uuid) is 'Channel on which a worker is told of cancellations (task id) and drain.';
 
 -- An idle worker holds a shared advisory lock per queue on its listening session: a submit sees it without
--- reading a table, so nothing bloats, and the server drops it when the session dies. 1397442898 spells SKIP.
+-- reading a table, so nothing bloats, and the server drops it when the session dies. The number is ours.
 create or replace function skiplane.wait_for_work(p_queues text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
@@ -72,10 +72,8 @@ $$;
 
 comment on function skiplane.stop_waiting(text[]) is 'Ends wait_for_work on this session: it is busy and claims by itself.';
 
--- NOTIFY takes a global lock at commit, so it is spent only on a worker that sleeps. The exclusive probe is held
--- for microseconds; two probes at once cost at most a needless notification.
--- skiplane.notify = off is for transactions that will be prepared (2PC), which must not notify.
-create or replace function skiplane._wake(p_queue text) returns boolean
+-- The exclusive probe is held for microseconds; two probes at once cost at most a needless notification.
+create or replace function skiplane._is_waited_for(p_queue text) returns boolean
 language plpgsql volatile
 as $$
 begin
@@ -83,7 +81,19 @@ begin
         perform pg_advisory_unlock(1397442898, hashtext(p_queue));
         return false;
     end if;
-    if current_setting('skiplane.notify', true) = 'off' then
+    return true;
+end
+$$;
+
+comment on function skiplane._is_waited_for(text) is 'Whether an idle worker waits for a queue.';
+
+-- NOTIFY takes a global lock at commit, so it is spent only on a worker that sleeps.
+-- skiplane.notify = off is for transactions that will be prepared (2PC), which must not notify.
+create or replace function skiplane._wake(p_queue text) returns boolean
+language plpgsql volatile
+as $$
+begin
+    if not skiplane._is_waited_for(p_queue) or current_setting('skiplane.notify', true) = 'off' then
         return false;
     end if;
     perform pg_notify(skiplane.queue_channel(p_queue), '');

@@ -50,7 +50,7 @@ begin
     perform skiplane._check_fields(y.value, '{}', 'task')
     from jsonb_array_elements(p_tasks) as y (value) where jsonb_typeof(y.value) <> 'object';
     for g in
-        select e.options, min(e.ord) as first, array_agg(e.ord order by e.ord) as ords, e.key,
+        select e.options, array_agg(e.ord order by e.ord) as ords, e.key,
             array_agg(coalesce(e.payload, '{}')::json order by e.ord) as payloads
         from (
             select x.value - '{payload,idempotency_key}'::text[] as options, x.value -> 'payload' as payload, x.ord,

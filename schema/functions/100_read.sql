@@ -7,28 +7,17 @@ language plpgsql volatile
 as $$
 declare
     v_shard smallint := skiplane.task_shard(p_task_id);
-    v_day date := skiplane._id_day(p_task_id);
     v_document jsonb;
 begin
     -- Twice: a task may become active between the look at the tasks and the one at the timers.
     for v_look in 1 .. 2 loop
-        -- The partition of the id's own day first; other days and timers only when it is not there.
         select skiplane._document(t, o, case when o.id is null then w end, case when o.id is null then r end)
         into v_document
-        from skiplane.task t
+        from skiplane._find_task(p_task_id) t
         left join skiplane.outcome o on o.id = t.id and o.shard = t.shard and o.day = t.day
         left join lateral skiplane._find_timer(t.id, t.shard) w on o.id is null and w.id is not null
         left join skiplane.ready r on r.id = t.id and r.shard = t.shard
-        where t.id = p_task_id and t.shard = v_shard and t.day = v_day;
-        if v_document is null then
-            select skiplane._document(t, o, case when o.id is null then w end, case when o.id is null then r end)
-            into v_document
-            from skiplane.task t
-            left join skiplane.outcome o on o.id = t.id and o.shard = t.shard and o.day = t.day
-            left join lateral skiplane._find_timer(t.id, t.shard) w on o.id is null and w.id is not null
-            left join skiplane.ready r on r.id = t.id and r.shard = t.shard
-            where t.id = p_task_id and t.shard = v_shard and t.day > v_day;
-        end if;
+        where t.id is not null;
         if v_document is null then
             select skiplane._document(skiplane._timer_task(w, null), null, w, null) into v_document
             from skiplane._find_timer(p_task_id, v_shard) w where w.status = 'SCHEDULED';

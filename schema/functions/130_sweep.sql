@@ -131,8 +131,7 @@ begin
         select l.queue into v_queue from skiplane.lane l
         where l.shard = p_shard and l.queue > v_queue order by l.queue limit 1;
         exit when v_queue is null;
-        continue when pg_try_advisory_lock(1397442898, hashtext(v_queue))
-            and pg_advisory_unlock(1397442898, hashtext(v_queue));
+        continue when not skiplane._is_waited_for(v_queue);
         if exists (
             select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard) w
             where w.due_at > p_since or w.id is null)
