@@ -438,6 +438,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_claim(p_worker_id uuid, p_queues text[], p_limit integer, p_lease_seconds double precision) returns void
+--   plpgsql, immutable
+
 -- function skiplane._check_dead(p_task_id uuid) returns void
 --   plpgsql, volatile
 
@@ -472,7 +475,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile
 
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
 --   sql, immutable, parallel safe
@@ -482,6 +485,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
+
+-- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_is_over(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, TimeZone=UTC
@@ -518,6 +524,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._few_lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint, OUT lanes skiplane.lane_head[], OUT few boolean) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
 --   plpgsql, stable, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_reader
@@ -564,8 +573,8 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
--- function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint, OUT due_at timestamp with time zone, OUT estimate integer, OUT id uuid) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+-- function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint) returns TABLE(due_at timestamp with time zone, estimate integer, id uuid)
+--   sql, stable
 
 -- function skiplane._lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint) returns SETOF skiplane.lane_head
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
