@@ -230,17 +230,14 @@ create or replace function skiplane._day_document(
     set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
-    select array_agg(u.ord order by u.ord), min(t.timeout_s), array_agg(
-        '{"task_id":"' || t.id || '","task_type":' || to_json(t.task_type) || ',"attempt":' || u.attempt
-        || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload::text
-        || case when t.timeout_s is null then '' else ',"timeout_seconds":' || t.timeout_s end
-        || case when t.tenant_id = 'default' then '' else ',"tenant_id":' || to_json(t.tenant_id) end
-        || case when t.metadata is null then '' else ',"metadata":' || t.metadata::text end
-        || case when t.max_retries is null then '' else ',"max_retries":' || t.max_retries end
-        || case when t.workflow_id is null then '' else ',"workflow_id":"' || t.workflow_id || '"' end
-        || case when u.fence = 1 then '' else coalesce(',"checkpoint":' || (
-            select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
-        || '}' order by u.ord)
+    select array_agg(u.ord order by u.ord), min(t.timeout_s), array_agg(concat(
+        '{"task_id":"', t.id, '","task_type":', to_json(t.task_type), ',"attempt":', u.attempt, ',"fence":', u.fence,
+        ',"queue":', to_json(t.queue), ',"payload":', t.payload, ',"timeout_seconds":' || t.timeout_s,
+        case when t.tenant_id <> 'default' then ',"tenant_id":' || to_json(t.tenant_id) end,
+        ',"metadata":' || t.metadata::text, ',"max_retries":' || t.max_retries, ',"workflow_id":"' || t.workflow_id || '"',
+        case when u.fence > 1 then ',"checkpoint":' || (
+            select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard) end,
+        '}') order by u.ord)
     into places, least_timeout, parts
     from skiplane.task t
     join unnest(p_ids, p_attempts, p_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
