@@ -217,7 +217,8 @@ begin
             || case when t.max_retries is null then '' else ',"max_retries":' || t.max_retries end
             || case when t.workflow_id is null then '' else ',"workflow_id":"' || t.workflow_id || '"' end
             || case when u.fence = 1 then '' else coalesce(',"checkpoint":' || (
-                select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
+                select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '')
+                || case when skiplane._is_suspect(t.id, p_shard, t.day) then ',"lost":true' else '' end end
             || '}') as parts
         into v_some
         from skiplane.task t
@@ -232,7 +233,7 @@ end
 $$;
 
 comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
-'What a worker needs of claimed tasks, as a JSON array in their order, and the least of their time-outs.';
+'What a worker needs of claimed tasks, as a JSON array in their order, and the least of their time-outs. "lost": true marks a suspect: run it where its death takes nothing else along.';
 
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.
