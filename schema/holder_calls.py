@@ -24,9 +24,7 @@ class Holder(NamedTuple):
     shard: int
 
 
-async def finish_task(
-    conn: AsyncConnection, holder: Holder, result: str, seconds: float
-) -> bool:
+async def finish_task(conn: AsyncConnection, holder: Holder, result: str, seconds: float) -> bool:
     """Record one success in the open transaction.
 
     Args:

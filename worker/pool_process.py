@@ -118,7 +118,6 @@ class PoolProcess:
             result = failure = None
         return Reply(order.number, result, failure, monotonic() - attempt.started)
 
-
     def _call(
         self,
         attempt: RemoteAttempt,

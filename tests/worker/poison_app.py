@@ -56,31 +56,35 @@ def thread_hang_first(mark: str) -> None:
     _hang_first(mark)
 
 
-async def _rest(began: str, until: str) -> None:
+def _rest(began: str, until: str) -> None:
     with Path(began).open("a") as lines:
         lines.write(".")
     while not Path(until).exists():
-        await asyncio.sleep(0.01)
+        time.sleep(0.01)
+
+
+def _tell(mark: str, text: str) -> None:
+    Path(mark).write_text(text)
 
 
 @app.task("resting")
 async def resting(ctx: Context, began: str, until: str) -> int:
     """Tell that it has begun, and run until it may end."""
-    await _rest(began, until)
+    await asyncio.to_thread(_rest, began, until)
     return ctx.attempt
 
 
 @app.task("thread_resting", mode="thread")
 def thread_resting(ctx: SyncContext, began: str, until: str) -> int:
     """As ``resting``."""
-    asyncio.run(_rest(began, until))
+    _rest(began, until)
     return ctx.attempt
 
 
 @app.task("process_resting")
 def process_resting(ctx: SyncContext, began: str, until: str) -> int:
     """As ``resting``."""
-    asyncio.run(_rest(began, until))
+    _rest(began, until)
     return ctx.attempt
 
 
@@ -130,11 +134,11 @@ async def patient(ctx: Context, mark: str) -> None:
     """Die at the first attempt; at the second, clean up when cancelled."""
     if ctx.attempt == 1:
         os._exit(1)
-    Path(mark).write_text("running")
+    _tell(mark, "running")
     try:
         await asyncio.sleep(1000)
     except asyncio.CancelledError:
-        Path(mark).write_text("cleaned up")
+        _tell(mark, "cleaned up")
         raise
 
 
