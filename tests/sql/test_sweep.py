@@ -1,6 +1,7 @@
 """The watchdog: leases that ran out, time-outs that passed, tasks that expired."""
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -99,8 +100,8 @@ def test_neighbours_that_live_on_are_no_excuse(still: Engine):
 
 
 def test_from_the_second_loss_in_a_row_on_a_task_waits_by_its_retry_rules(still: Engine):
-    rules = {"retry_backoff": "linear", "retry_delay_seconds": 7, "retry_jitter": "none"}
-    task_id = still.submit(max_retries=9, **rules)
+    rules: dict[str, Any] = {"retry_backoff": "linear", "retry_delay_seconds": 7}
+    task_id = still.submit(max_retries=9, retry_jitter="none", **rules)
     waits = []
     for _ in range(3):
         still.claim()

@@ -98,6 +98,38 @@ async def async_family(mark: str) -> None:
     time.sleep(1000)
 
 
+def _family(mark: str) -> str:
+    return f"sleep 1000 & echo $$ $! > {mark}; wait"
+
+
+@app.task("parent")
+async def parent(mark: str, how: str, until: str = "") -> None:
+    """Start a shell that starts another process; wait, or end when the file ``until`` is there."""
+    shell = _family(mark)
+    if how == "exec":
+        await asyncio.create_subprocess_exec("sh", "-c", shell)
+    elif how == "shell":
+        await asyncio.create_subprocess_shell(shell)
+    elif how == "session":
+        await asyncio.create_subprocess_exec("sh", "-c", shell, start_new_session=True)
+    elif how == "run":
+        await asyncio.to_thread(subprocess.run, ["sh", "-c", shell], check=False)
+    else:
+        subprocess.Popen(["sh", "-c", shell])  # noqa: ASYNC220
+    await asyncio.to_thread(_wait_for, until)
+
+
+def _wait_for(name: str) -> None:
+    while not (name and Path(name).exists()):
+        time.sleep(0.01)
+
+
+@app.task("thread_parent", mode="thread")
+def thread_parent(mark: str) -> None:
+    """Start a shell that starts another process, and wait for it."""
+    subprocess.run(["sh", "-c", _family(mark)], check=False)
+
+
 @app.task("thread_sleep", mode="thread")
 def thread_sleep(seconds: float) -> str:
     time.sleep(seconds)
