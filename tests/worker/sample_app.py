@@ -341,7 +341,8 @@ def sync_steps(ctx: SyncContext) -> Any:
 
 
 @app.task("pay")
-async def pay(ctx: Context, how: str = "well") -> str:
+async def pay(ctx: Context, how: str = "well", seconds: float = 0) -> str:
+    await asyncio.sleep(seconds)
     async with ctx.transaction() as conn:
         await conn.execute("insert into payment values (%s)", (how,))
         ctx.set_result({"paid": how})
@@ -353,7 +354,8 @@ async def pay(ctx: Context, how: str = "well") -> str:
 
 
 @app.task("sync_pay")
-def sync_pay(ctx: SyncContext, how: str = "well") -> str:
+def sync_pay(ctx: SyncContext, how: str = "well", seconds: float = 0) -> str:
+    time.sleep(seconds)
     with ctx.transaction() as conn:
         conn.execute("insert into payment values (%s)", (how,))
         ctx.set_result({"paid": how})

@@ -84,6 +84,18 @@ def test_own_writes_and_success_commit_together(
         assert tasks.wait(tasks.submit("echo", {"value": 1}))["status"] == "SUCCEEDED"
 
 
+@pytest.mark.parametrize("task_type", ["pay", "sync_pay"])
+def test_a_success_that_the_task_recorded_has_its_duration(
+    dsn: str, tasks: Tasks, payments: Connection, tmp_path: Path, task_type: str
+):
+    with running_worker(dsn, tmp_path):
+        task = tasks.wait(tasks.submit(task_type, {"seconds": 0.2}))
+    assert task["status"] == "SUCCEEDED"
+    assert 200 <= task["duration_ms"] < 5000
+    [attempt] = task["attempts"]
+    assert task["started_at"] == attempt["started_at"] < task["completed_at"]
+
+
 def test_a_cancelled_task_commits_nothing(
     dsn: str, tasks: Tasks, payments: Connection, tmp_path: Path
 ):
