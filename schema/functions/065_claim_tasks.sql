@@ -192,7 +192,7 @@ end
 $$;
 
 comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double precision, jsonb, smallint) is
-'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array; lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
+'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array, where "lost": true marks what may have killed its last process (run it apart); lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
 
 -- Day by day: a partition is only left out of a plan by an equation with its key, not by an array of days.
 create or replace function skiplane._claim_document(
@@ -233,7 +233,7 @@ end
 $$;
 
 comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
-'What a worker needs of claimed tasks, as a JSON array in their order, and the least of their time-outs. "lost": true marks a suspect: run it where its death takes nothing else along.';
+'What a worker needs of claimed tasks, as a JSON array in their order, and the least of their time-outs.';
 
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.

@@ -134,3 +134,10 @@ def test_an_attempt_that_lost_its_lease_commits_nothing(
         task = tasks.wait(task_id)
         assert (task["status"], task["attempt"]) == ("SUCCEEDED", 2)
         assert count(payments) == 1
+
+
+def test_a_task_does_not_see_the_context_of_another(dsn: str, tasks: Tasks, tmp_path: Path):
+    with running_worker(dsn, tmp_path, "--concurrency", "1"):
+        ids = tasks.many("look_around", {}, 50)
+        tasks.wait_all(ids)
+    assert {tasks.get(task_id)["result"] for task_id in ids} == {0}
