@@ -46,6 +46,7 @@ class Pool:
         size: int,
         guard: int | None,
         fatal: Callable[[str], None],
+        unusable: Callable[[str], None] | None = None,
     ) -> None:
         """Prepare a pool; ``start`` starts its host.
 
@@ -56,6 +57,7 @@ class Pool:
             size: Most processes.
             guard: A descriptor that must stay open as long as the host lives.
             fatal: Called when the pool cannot go on.
+            unusable: Called instead when no process of it starts.
         """
         self._settings = settings
         self._worker_id = worker_id
@@ -63,6 +65,7 @@ class Pool:
         self._runner = runner
         self._guard = guard
         self._fatal = fatal
+        self._unusable = unusable or fatal
         self._waiting: deque[Item] = deque()
         self._links: dict[int, Link] = {}
         self._took: dict[str, float] = {}
@@ -252,7 +255,7 @@ class Pool:
         if not link.ready:
             self._failed_starts += 1
             if self._failed_starts >= _FAILED_STARTS:
-                self._fatal(f"pool processes do not start ({how_it_ended(status)})")
+                self._unusable(f"pool processes do not start ({how_it_ended(status)})")
                 return
         self._fail_assigned(link, _lost(how_it_ended(status)))
         if not self._links:

@@ -94,6 +94,13 @@ class Runner:
         else:
             item.executor.submit(item)
 
+    def restart(self, items: Iterable[Item]) -> None:
+        """Start tasks anew for which there was no place after all."""
+        for item in items:
+            if not item.ended:
+                item.executor = None
+                self._start(item)
+
     async def _run(self, item: Item, definition: TaskDefinition) -> None:
         running.set(item)
         self.began(item)

@@ -96,6 +96,7 @@ class Worker:
         )
         self.claimer: Claimer | None = None
         self._pool: Pool | None = None
+        self._pool_starts = True
         self._threads: Threads | None = None
         self._ticker: asyncio.TimerHandle | None = None
 
@@ -241,8 +242,10 @@ class Worker:
             self.runner.executors["thread"] = self._threads
             self.runner.executors.setdefault("process", self._threads)
 
-    def _start_pool(self, size: int) -> Pool:
-        pool = Pool(self.settings, self._worker_id, self.runner, size, self._guard, self.fatal)
+    def _start_pool(self, size: int, unusable: Callable[[str], None] | None = None) -> Pool:
+        pool = Pool(
+            self.settings, self._worker_id, self.runner, size, self._guard, self.fatal, unusable
+        )
         self._pool = pool
         pool.start()
         return pool
@@ -251,8 +254,15 @@ class Worker:
         if self._pool is None and self._processes:
             # This is called by one task or another, to which the pool does not belong.
             size = self.settings.pool or max(_APART_PROCESSES, os.cpu_count() or 1)
-            Context().run(self._start_pool, min(size, self.settings.concurrency))
-        return self._pool
+            Context().run(self._start_pool, min(size, self.settings.concurrency), self._run_here)
+        return self._pool if self._pool_starts else None
+
+    def _run_here(self, why: str) -> None:
+        """Do without a pool that only lost tasks need, in an app that cannot be there twice."""
+        log.error("lost tasks cannot run apart; they run with the others", cause=why)
+        self._pool_starts = False
+        if self._pool is not None:
+            self.runner.restart(self._pool.withdraw())
 
     def _from_thread(self, call: Callable[..., None]) -> Callable[..., None]:
         def forward(*arguments: object) -> None:

@@ -124,3 +124,17 @@ def test_a_task_that_kills_the_host_of_its_process_is_charged(
     with running_worker(dsn, tmp_path, app=APP):
         task = tasks.wait(task_id, timeout=40)
     assert (task["status"], task["attempt"], task["error_type"]) == ("DEAD", 2, "ProcessLost")
+
+
+def test_an_app_that_cannot_be_there_twice_runs_its_lost_tasks_with_the_others(
+    dsn: str, tasks: Tasks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SKIPLANE_TEST_PLACE", str(tmp_path))
+    with running_worker(dsn, tmp_path, app="skiplane.tests.worker.single_app") as worker:
+        ended = []
+        for deaths in (1, 2):
+            ended.append(tasks.wait(tasks.submit("die_once")))
+            worker.wait_for("lost tasks cannot run apart", deaths)
+        pids = worker.child_pids()
+    assert [task["result"] for task in ended] == pids[1:]
+    assert [task["attempt"] for task in ended] == [2, 2]
