@@ -73,6 +73,7 @@ create table skiplane.attempt (
     error_message text,
     error_detail text,
     retry_delay_s double precision,
+    excused boolean default false not null,
     constraint attempt_pkey PRIMARY KEY (id, shard, day, fence),
     constraint attempt_outcome_check CHECK ((outcome = ANY (ARRAY['error'::text, 'permanent'::text, 'timeout'::text, 'lost'::text, 'cancelled'::text])))
 ) partition by range (day);
@@ -513,7 +514,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._edited(p_task skiplane.task, p_changes jsonb, p_now timestamp with time zone) returns skiplane.task
 --   plpgsql, volatile
 
--- function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb, p_running uuid[] DEFAULT NULL::uuid[]) returns void
+-- function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb, p_running uuid[] DEFAULT NULL::uuid[], p_excused uuid[] DEFAULT NULL::uuid[]) returns void
 --   plpgsql, volatile
 
 -- function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamp with time zone) returns integer
@@ -524,6 +525,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._fellow_workers(p_worker_id uuid) returns uuid[]
+--   sql, stable
 
 -- function skiplane._few_lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint, OUT lanes skiplane.lane_head[], OUT few boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
@@ -567,6 +571,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile
 
+-- function skiplane._is_suspect(p_id uuid, p_shard smallint, p_day date) returns boolean
+--   sql, stable
+
 -- function skiplane._is_waited_for(p_queue text) returns boolean
 --   sql, volatile
 
@@ -590,6 +597,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
 --   sql, volatile
+
+-- function skiplane._losses(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, OUT excused integer, OUT again boolean) returns record
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._make_ahead(p_parent text, p_today date, p_days_ahead integer) returns SETOF text
 --   plpgsql, volatile, lock_timeout=1s
@@ -804,7 +814,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.register_worker(p_worker_id uuid, p_name text, p_queues text[], p_task_types text[] DEFAULT NULL::text[], p_concurrency integer DEFAULT 1, p_host text DEFAULT NULL::text, p_pid integer DEFAULT NULL::integer, p_lease_seconds double precision DEFAULT 10, p_supervisor_id uuid DEFAULT NULL::uuid) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
--- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[]) returns integer
+-- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[], p_excused uuid[] DEFAULT NULL::uuid[]) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share double precision, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void

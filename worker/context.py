@@ -14,6 +14,7 @@ block is rolled back and ends with LeaseLost.
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import Any, Protocol
 
 import msgspec
@@ -33,6 +34,7 @@ class Attempt(Protocol):
 
     task: ClaimedTask
     recorded: bool
+    started: float
 
     @property
     def stop(self) -> Any: ...
@@ -194,7 +196,8 @@ class Context(_Common):
                     yield conn
                     # From here on a heartbeat may find the task gone.
                     self._attempt.recorded = True
-                    if not await calls.finish_task(conn, self._holder(), self._result):
+                    seconds = monotonic() - self._attempt.started
+                    if not await calls.finish_task(conn, self._holder(), self._result, seconds):
                         raise self._lost()
             except BaseException:
                 self._attempt.recorded = False
@@ -229,7 +232,8 @@ class SyncContext(_Common):
                 with conn.transaction():
                     yield conn
                     self._attempt.recorded = True
-                    if not calls.finish_task_sync(conn, self._holder(), self._result):
+                    seconds = monotonic() - self._attempt.started
+                    if not calls.finish_task_sync(conn, self._holder(), self._result, seconds):
                         raise self._lost()
             except BaseException:
                 self._attempt.recorded = False

@@ -220,7 +220,7 @@ end
 $$;
 
 comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double precision, jsonb, smallint) is
-'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array; lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
+'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array, where "lost": true marks what may have killed its last process (run it apart); lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
 
 -- Of one day: a partition is only left out of a plan by an equation with its key, not by an array of days.
 create or replace function skiplane._day_document(
@@ -237,6 +237,7 @@ begin
         ',"metadata":' || t.metadata::text, ',"max_retries":' || t.max_retries, ',"workflow_id":"' || t.workflow_id || '"',
         case when u.fence > 1 then ',"checkpoint":' || (
             select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard) end,
+        case when u.fence > 1 and skiplane._is_suspect(t.id, p_shard, t.day) then ',"lost":true' end,
         '}') order by u.ord)
     into places, least_timeout, parts
     from skiplane.task t
