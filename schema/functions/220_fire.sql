@@ -191,7 +191,7 @@ declare
     r skiplane.timer;
 begin
     v_rows := array(select x from unnest(p_rows) x where x.due_at <= p_now);
-    if v_rows <> '{}' then
+    if cardinality(v_rows) > 0 then
         perform skiplane._activate(v_rows, p_now, p_shard);
     end if;
     if cardinality(v_rows) < cardinality(p_rows) then
