@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from ..firetimes import first_fire
+from ..firetimes import first_fire, preview
 from .call import Call, Rows, as_uuid, call, optional_instant, text
 from .encode import check_text, encode_json, shown
 from .errors import InvalidInput
@@ -30,6 +30,7 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "start_at": ("timestamptz", instant),
     "end_at": ("timestamptz", instant),
 }
+MOST_PREVIEWED = 1000
 _TIMES = ("cron_expression", "timezone", "start_at", "end_at", "enabled")
 _NOT_FOR_SCHEDULES = ("scheduled_at", "delay_seconds", "idempotency_key", "expires_at")
 
@@ -49,6 +50,18 @@ class Times(NamedTuple):
             InvalidInput: There is none, or the expression or the zone is refused.
         """
         return first_fire(self.cron_expression, self.timezone, now, self.start_at, self.end_at)
+
+    def next_after(self, now: datetime, count: int) -> list[datetime]:
+        """Give the next fires after a time.
+
+        Raises:
+            InvalidInput: The expression, the zone or the number is refused.
+        """
+        if not 1 <= integer("count", count) <= MOST_PREVIEWED:
+            raise InvalidInput(
+                "count is out of range.", "count", shown(count), f"Give 1 to {MOST_PREVIEWED}."
+            )
+        return preview(self.cron_expression, self.timezone, now, count, self.start_at, self.end_at)
 
 
 def clock() -> Call[datetime]:
@@ -79,12 +92,10 @@ def schedule_fields(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def times_of(fields: Mapping[str, Any], record: ScheduleRecord | None = None) -> Times:
-    """Give what decides about fires: checked fields, over those of a record."""
-    if record is None:
-        return Times(**{name: fields[name] for name in Times._fields if name in fields})
-    return Times(
-        *(fields[n] if n in fields else getattr(record, n) for n in Times._fields),
-    )
+    """Give what decides about fires: checked fields (None: the default), over a record's."""
+    known = {} if record is None else {n: getattr(record, n) for n in Times._fields}
+    given = {name: fields[name] for name in Times._fields if name in fields}
+    return Times(**{n: value for n, value in {**known, **given}.items() if value is not None})
 
 
 def changes_times(changes: Mapping[str, Any]) -> bool:
@@ -104,7 +115,7 @@ def create_cron_task(
 
     Args:
         name: Unique per tenant.
-        task_type: What it makes.
+        task_type: Of the tasks.
         payload: Of each task.
         fields: What schedule_fields gave.
         next_fire_time: What Times.first_after gave; None leaves it to the scheduler.

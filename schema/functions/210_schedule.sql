@@ -110,7 +110,9 @@ begin
         retry_max_delay_s = n.retry_max_delay_s, retry_jitter = n.retry_jitter, timeout_s = n.timeout_s,
         callback_url = n.callback_url, metadata = n.metadata, version = s.version + 1
     where x.id = s.id and x.shard = s.shard;
-    perform skiplane._log_action(s.id, p_actor, 'edit', jsonb_build_object('changes', p_changes, 'version', s.version + 1));
+    perform skiplane._log_action(s.id, p_actor, 'edit', jsonb_build_object('changes', p_changes, 'version', s.version + 1,
+        -- Nulls are not kept.
+        'without', (select jsonb_agg(e.key) from jsonb_each(p_changes) e where e.value = 'null')));
     return skiplane.get_cron_task(s.id);
 end
 $$;
