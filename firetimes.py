@@ -82,12 +82,13 @@ class FireTimes:
         self.expression, self.zone = expression, zone
         self._tz = _zone(zone)
         fields = _read_expression(expression)
-        self._hour_star = fields[1].startswith("*")
-        self._real_time = self._hour_star or fields[0].startswith("*")
-        days_star = fields[2].startswith("*") or fields[4].startswith("*")
+        stars = [field.startswith("*") for field in _split(expression)]
+        self._hour_star, self._real_time = stars[1], stars[0] or stars[1]
         self._lock = threading.Lock()
         try:
-            self._walls = croniter(" ".join(fields), 0.0, ret_type=float, day_or=not days_star)
+            self._walls = croniter(
+                " ".join(fields), 0.0, ret_type=float, day_or=not (stars[2] or stars[4])
+            )
             self._next_wall(0)
         except CroniterBadDateError:
             raise _refused(
@@ -171,23 +172,24 @@ class FireTimes:
                 return found
             # The second time of a repeated hour: what it repeats has run. On to its end.
             change = self._change(found, base)
-            wall = self._next_wall(change + self._offset(change - 1) - 1)
+            wall = self._next_wall(max(wall, change + self._offset(change - 1) - 1))
 
     def _real_after(self, base: int) -> int:
-        offset, seen = self._offset(base), base
+        offset, seen, start = self._offset(base), base, base + self._offset(base)
+        wall = self._next_wall(start)  # none between start and it
         while True:
-            found = self._next_wall(base + offset) - offset
-            change = self._first_change(seen, found)
+            change = self._first_change(seen, wall - offset)
             if change is None:
-                return found
-            before, offset = offset, self._offset(change)
-            if (
-                not self._hour_star
-                and offset > before
-                and self._next_wall(change + before - 1) < change + offset
-            ):
-                return change  # times of day that the clocks skipped
-            base, seen = change - 1, change
+                return wall - offset
+            before, offset, seen = offset, self._offset(change), change
+            if offset < before and change + offset <= start:
+                start = change + offset - 1  # what was before comes again
+                wall = self._next_wall(start)
+            elif wall < change + offset:
+                if not self._hour_star:
+                    return change  # a time of day that the clocks skip
+                start = change + offset - 1
+                wall = self._next_wall(start)
 
     def _first_change(self, after: int, until: int) -> int | None:
         """Give the first instant in (after, until] at which the offset changes."""
@@ -274,7 +276,7 @@ def _zone(name: str) -> tzinfo:
     )
 
 
-def _read_expression(expression: str) -> list[str]:
+def _split(expression: str) -> list[str]:
     text = check_text("cron_expression", expression)
     if len(text) > MOST_CHARACTERS:
         raise _refused("is too long", text, f"Give at most {MOST_CHARACTERS} characters.")
@@ -286,11 +288,16 @@ def _read_expression(expression: str) -> list[str]:
             "Give 5 (minute, hour, day of month, month, day of week), 6 with seconds last, "
             f"or one of {', '.join(NICKNAMES)}.",
         )
-    read = [_read_field(field, value, text) for field, value in zip(_FIELDS, fields, strict=False)]
+    return fields
+
+
+def _read_expression(expression: str) -> list[str]:
+    fields = zip(_FIELDS, _split(expression), strict=False)
+    read = [_read_field(field, value, expression) for field, value in fields]
     if re.search("[#l]", read[4]) and read[2] != "*":
         raise _refused(
             "has both a day of month and a numbered day of week",
-            text,
+            expression,
             "Write * for the day of month, or make two schedules.",
         )
     return read
@@ -337,8 +344,13 @@ def _read_part(field: _Field, part: str, expression: str) -> str:
         raise _refused(
             f"has the {field.name} step {step}", expression, f"Give a step from 1 to {width}."
         )
-    span = "*" if star else f"{low}" if high is None else f"{low}-{high}"
-    return span if step is None else f"{span}/{int(step)}"
+    if star and step is None:
+        return "*"
+    # Value by value: croniter takes 5-5 for everything.
+    high = high if high is not None else low if step is None else field.most
+    days = field.name == "day of week"
+    values = sorted({n % 7 if days else n for n in range(low, high + 1, int(step or 1))})
+    return ",".join(map(str, values))
 
 
 def _number(field: _Field, text: str, expression: str) -> int:
