@@ -331,7 +331,7 @@ def _read_part(field: _Field, part: str, expression: str) -> str:
     low, high = (field.least, field.most) if star else (_number(field, first, expression), None)
     if last:
         high = _number(field, last, expression)
-        if high == 0 and field.name == "day of week":
+        if high == 0 < low and field.name == "day of week":
             high = 7  # FRI-SUN
         if high < low:
             raise _refused(
