@@ -156,7 +156,10 @@ class Task(Generic[P, R]):
 
     def checked_payload(self, item: Any) -> msgspec.Raw:
         """Give the checked JSON of a dict of arguments, or of the one argument; None is none."""
-        return msgspec.Raw(next(self._documents([{} if item is None else item])))
+        named = {} if item is None else item
+        if isinstance(named, Mapping):
+            return msgspec.Raw(self._payload((), dict(named)))
+        return msgspec.Raw(self._payload((named,), {}))
 
     def given_options(self) -> dict[str, Any]:
         """Give the options that were set for this task, by their Python names."""

@@ -104,7 +104,7 @@ models = st.builds(Model, fields(0, 59), fields(0, 23), fields(1, 31), fields(1,
 starts = st.tuples(st.sampled_from(CHANGES), st.integers(-86400, 3600))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(model=models, start=starts)
 def test_fires_are_those_of_a_model_that_looks_at_every_minute(
     model: Model, start: tuple[tuple[str, str], int]
