@@ -15,7 +15,7 @@ create or replace function skiplane._check_expression(p_expression text, p_zone 
 language plpgsql immutable
 as $$
 begin
-    if p_expression is null or p_expression !~ '[^[:space:]]' or length(p_expression) > 200 or p_expression ~ '[^ -~\t]' then
+    if p_expression is null or p_expression !~ '[^[:space:]]' or length(p_expression) > 200 or p_expression ~ E'[^ -~\\t]' then
         perform skiplane._refuse('SK001', 'cron_expression', p_expression, 'cron_expression is not usable',
             'give 5 fields, such as 0 3 * * *, in at most 200 characters');
     end if;
