@@ -257,6 +257,7 @@ create table skiplane.schedule (
     constraint schedule_tenant_id_name_shard_key UNIQUE (tenant_id, name, shard),
     constraint schedule_pkey PRIMARY KEY (id, shard),
     constraint fires_only_once CHECK ((next_fire_time > last_fire_time)),
+    constraint readable_times CHECK (((GREATEST(next_fire_time, last_fire_time, since, start_at, end_at) < '10000-01-01 00:00:00+00'::timestamp with time zone) AND (LEAST(next_fire_time, last_fire_time, since, start_at, end_at) > '1900-01-01 00:00:00+00'::timestamp with time zone))),
     constraint schedule_check CHECK (((next_fire_time IS NULL) OR (status = 'ACTIVE'::text))),
     constraint schedule_jitter_s_check CHECK ((jitter_s >= (0)::double precision)),
     constraint schedule_missed_limit_check CHECK (((missed_limit >= 1) AND (missed_limit <= 1000))),

@@ -87,7 +87,7 @@ language plpgsql volatile
 as $$
 begin
     -- A minute for the way from the clock to here.
-    if p_next < p_now - interval '1 minute' or not isfinite(p_next) or p_next < p_schedule.start_at or p_next > p_schedule.end_at then
+    if p_next < p_now - interval '1 minute' or p_next > p_now + interval '500 years' or p_next < p_schedule.start_at or p_next > p_schedule.end_at then
         perform skiplane._refuse('SK001', 'next_fire_time', p_next::text, 'next_fire_time is no fire time of this schedule',
             'leave it out: the scheduler computes it');
     end if;
