@@ -192,11 +192,12 @@ def _headline(config: Config, dsn: str) -> list[str]:
 
 
 class Demo:
-    """Submits the demo's tasks, one after the other."""
+    """Submits the demo's tasks, one after the other, beside its schedule."""
 
     def __init__(self) -> None:
-        from .demo import submissions
+        from .demo import make_schedule, submissions
 
+        make_schedule()
         self._submissions = submissions()
         self._due_at = time.monotonic()
 

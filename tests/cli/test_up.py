@@ -167,6 +167,7 @@ def test_demo_shows_every_way_a_task_can_go(bare: dict[str, str], folder: Path):
             ("SCHEDULED", "demo.remind"),
             ("SUCCEEDED", "demo.flaky"),
             ("SUCCEEDED", "demo.report"),
+            ("SUCCEEDED", "demo.tick"),
             ("DEAD", "demo.broken"),
         }
         deadline = time.monotonic() + 60
