@@ -39,13 +39,14 @@ $$;
 
 comment on function skiplane._known_workflow(uuid) is 'The row of a workflow; SK002 when there is none.';
 
--- One statement, so that each task is seen in one place. Every place is looked at as a range of ids, once.
+-- One statement, so that each task is seen in one place. Every place is looked at as a range of ids, once: whatever the
+-- planner thinks of its size, nested loops would walk the range anew for each task.
 create or replace function skiplane._graph_nodes(p_workflow skiplane.workflow)
 returns table (
     task_id uuid, name text, task_type text, queue text, status text, run_when text, parents uuid[], attempt smallint,
     started_at timestamptz, completed_at timestamptz, next_attempt_at timestamptz, error_type text, error_message text
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_first uuid := p_workflow.id;
