@@ -172,6 +172,7 @@ comment on function skiplane._store_members(uuid[], skiplane.task[], integer[], 
 create or replace function skiplane.submit_workflow(
     p_name text, p_tasks jsonb, p_idempotency_key text default null, p_metadata jsonb default null
 ) returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz;

@@ -39,7 +39,7 @@ comment on function skiplane._release_dependents(uuid[], smallint, boolean) is
 create or replace function skiplane._ended_members(
     p_ids uuid[], p_day date, p_shard smallint, out ids uuid[], out workflows uuid[], out kinds text[], out reasons text[]
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     select array_agg(m.id), array_agg(m.workflow_id), array_agg(case
@@ -60,7 +60,7 @@ comment on function skiplane._ended_members(uuid[], date, smallint) is 'Which of
 
 create or replace function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     e record;
@@ -90,7 +90,7 @@ comment on function skiplane._release_of_day(uuid[], date, smallint, boolean) is
 create or replace function skiplane._carry_on(
     p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint
 ) returns void language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids uuid[] := p_ids;
@@ -141,7 +141,7 @@ create or replace function skiplane._step_blocked(
     p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint,
     out ids uuid[], out kinds text[], out reasons text[], out workflows uuid[]
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_waiting uuid[];
@@ -191,7 +191,7 @@ comment on function skiplane._step_blocked(uuid[], integer[], integer[], integer
 -- The task rows were written with the workflow; what is to wait for a time yet becomes SCHEDULED, whole, as any task.
 create or replace function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz;
@@ -234,7 +234,7 @@ comment on function skiplane._release(skiplane.blocked[], smallint) is 'Makes BL
 create or replace function skiplane._release_later(
     p_ids uuid[], p_rows skiplane.blocked[], p_day date, p_now timestamptz, p_shard smallint
 ) returns void language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     t skiplane.task;
@@ -252,7 +252,7 @@ comment on function skiplane._release_later(uuid[], skiplane.blocked[], date, ti
 
 create or replace function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_now timestamptz := skiplane.clock();
 begin
