@@ -256,3 +256,43 @@ end
 $$;
 
 comment on function skiplane._name_in_workflow(uuid, smallint) is 'The name of a task in its workflow.';
+
+create or replace function skiplane.workflow_status(p_workflow_id uuid) returns text
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_status text;
+    v_day date := skiplane._id_day(p_workflow_id);
+    v_shard smallint := skiplane.task_shard(p_workflow_id);
+begin
+    select s.status into v_status from skiplane.workflow_state s where s.id = p_workflow_id and s.shard = v_shard and s.day = v_day;
+    if v_status is null then
+        perform skiplane._known_workflow(p_workflow_id);
+    end if;
+    return v_status;
+end
+$$;
+
+comment on function skiplane.workflow_status(uuid) is
+'RUNNING, SUCCEEDED, FAILED or CANCELLED: one look at one row, for callers that wait. SK002 when unknown.';
+
+create or replace function skiplane.workflow_results(p_workflow_id uuid)
+returns table (name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    w skiplane.workflow := skiplane._known_workflow(p_workflow_id);
+    v_last uuid := skiplane._id_after(w.id, w.task_count);
+begin
+    return query
+    select n.name, n.task_id, n.status, o.id is not null, o.result::jsonb, n.error_type, n.error_message
+    from skiplane._graph_nodes(w) n
+    left join (
+        select * from skiplane.outcome x where x.id > w.id and x.id <= v_last and x.shard = w.shard and x.day >= w.day) o on o.id = n.task_id
+    order by n.task_id;
+end
+$$;
+
+comment on function skiplane.workflow_results(uuid) is 'State and result of each task of a workflow, in the order of submission. SK002 when unknown.';

@@ -1,5 +1,6 @@
 grant execute on function
-    skiplane.get_workflow(uuid), skiplane.workflow_graph(uuid), skiplane.dependency_results(uuid),
+    skiplane.get_workflow(uuid), skiplane.workflow_status(uuid), skiplane.workflow_results(uuid),
+    skiplane.workflow_graph(uuid), skiplane.dependency_results(uuid),
     skiplane.list_workflows(text[], text, text, timestamptz, timestamptz, integer, text)
 to skiplane_reader, skiplane_producer, skiplane_worker, skiplane_operator;
 grant select on skiplane.workflows to skiplane_reader, skiplane_operator;
