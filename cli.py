@@ -19,6 +19,7 @@ COMMANDS = {
     "doctor": ("doctor:doctor", "Check the database and say what is wrong."),
     "submit": ("submit:submit", "Submit a task."),
     "task": ("task:task", "Look at tasks; cancel, edit or retry them."),
+    "workflow": ("workflow:workflow", "Submit workflows, look at them; cancel or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
     "top": ("top:top", "Watch queues and workers live."),
     "bench": ("bench:bench", "Measure what this database can do."),

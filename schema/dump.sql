@@ -539,7 +539,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._carry_on(p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
@@ -587,7 +587,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, lock_timeout=500ms
 
 -- function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
@@ -626,7 +626,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._ended_members(p_ids uuid[], p_day date, p_shard smallint, OUT ids uuid[], OUT workflows uuid[], OUT kinds text[], OUT reasons text[]) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
@@ -656,7 +656,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, stable
 
 -- function skiplane._graph_nodes(p_workflow skiplane.workflow) returns TABLE(task_id uuid, name text, task_type text, queue text, status text, run_when text, parents uuid[], attempt smallint, started_at timestamp with time zone, completed_at timestamp with time zone, next_attempt_at timestamp with time zone, error_type text, error_message text)
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
@@ -794,7 +794,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._release_after(p_leases skiplane.lease[], p_shard smallint) returns void
 --   plpgsql, volatile
@@ -803,10 +803,10 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._release_later(p_ids uuid[], p_rows skiplane.blocked[], p_day date, p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -833,7 +833,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   sql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_froms integer[], p_tos integer[], p_tasks jsonb, p_delays double precision[]) returns void
 --   plpgsql, volatile
@@ -1037,7 +1037,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.submit_workflow(p_name text, p_tasks jsonb, p_idempotency_key text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.sweep_history(p_limit integer DEFAULT 1000) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
@@ -1065,3 +1065,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.workflow_graph(p_workflow_id uuid) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_results(p_workflow_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_status(p_workflow_id uuid) returns text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
