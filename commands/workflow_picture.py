@@ -163,7 +163,8 @@ def _some(names: Sequence[str], room: int) -> str:
 
 def _fit(text: str, size: int) -> str:
     text = " ".join(text.split())
-    return set_cell_size(text, size) if cell_len(text) <= size else f"{set_cell_size(text, size - 1)}…"
+    cut = text if cell_len(text) <= size else f"{set_cell_size(text, size - 1)}…"
+    return set_cell_size(cut, size)
 
 
 def _cut(line: Text, width: int) -> Text:

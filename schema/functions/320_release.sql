@@ -96,7 +96,6 @@ declare
     v_ids uuid[] := p_ids;
     v_kinds text[] := p_kinds;
     v_reasons text[] := p_reasons;
-    v_workflows uuid[] := p_workflows;
     v_all_workflows uuid[] := p_workflows;
     v_all_kinds text[] := p_kinds;
     v_children uuid[];

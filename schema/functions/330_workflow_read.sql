@@ -246,7 +246,7 @@ comment on function skiplane.dependency_results(uuid) is
 'How the dependencies of a workflow''s task ended, with their results, by name. No rows for a task without dependencies; SK002 when unknown.';
 
 create or replace function skiplane._name_in_workflow(p_task_id uuid, p_shard smallint) returns text
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+language plpgsql stable
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_day date := skiplane._id_day(p_task_id);

@@ -63,7 +63,6 @@ declare
     w skiplane.timer;
     r skiplane.ready;
     l skiplane.lease;
-    t skiplane.task;
 begin
     loop
         v_found := 0;

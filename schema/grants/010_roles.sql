@@ -10,8 +10,7 @@ grant execute on function
 to skiplane_reader, skiplane_producer, skiplane_worker, skiplane_operator;
 grant select on skiplane.queues, skiplane.workers, skiplane.tasks, skiplane.dead_letter_queue
 to skiplane_reader, skiplane_operator;
-grant execute on function skiplane._find_lease(uuid, smallint), skiplane._name_in_workflow(uuid, smallint)
-to skiplane_reader, skiplane_operator;
+grant execute on function skiplane._find_lease(uuid, smallint) to skiplane_reader, skiplane_operator;
 
 grant execute on function
     skiplane.submit_task(text, jsonb, text, text, timestamptz, double precision, integer, text, double precision,

@@ -24,7 +24,10 @@ select
     t.workflow_id,
     t.tenant_id,
     t.metadata,
-    case when t.workflow_id is not null then skiplane._name_in_workflow(t.id, t.shard) end as task_name
+    case
+        when t.workflow_id is not null
+            then (select m.name from skiplane.workflow_task m where m.id = t.id and m.shard = t.shard)
+    end as task_name
 from skiplane.task t
 left join skiplane.outcome o on o.id = t.id and o.shard = t.shard and o.day = t.day
 left join skiplane.ready r on r.id = t.id and r.shard = t.shard
@@ -42,7 +45,10 @@ select
     w.id, w.idempotency_key, w.task_type, w.queue, w.priority, w.status::text, w.payload, null, null, w.scheduled_at, null, null,
     w.created_at, w.attempt, coalesce(w.max_retries, 3::smallint), coalesce(w.retry_delay_s, 5), w.timeout_s, null, null,
     w.workflow_id, w.tenant_id, w.metadata,
-    case when w.workflow_id is not null then skiplane._name_in_workflow(w.id, w.shard) end
+    case
+        when w.workflow_id is not null
+            then (select m.name from skiplane.workflow_task m where m.id = w.id and m.shard = w.shard)
+    end
 from (
     select * from skiplane.timer where status = 'SCHEDULED'
     union all
