@@ -68,7 +68,7 @@ begin
         select x.value -> 'dependencies' as dependencies, x.ord - 1 as place
         from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)
         where jsonb_typeof(x.value -> 'dependencies') not in ('array', 'null')
-            or (jsonb_typeof(x.value -> 'dependencies') = 'array' and x.value @? '$.dependencies[*] ? (@.type() != "string")')
+            or (jsonb_typeof(x.value -> 'dependencies') = 'array' and x.value -> 'dependencies' @? 'strict $[*] ? (@.type() != "string")')
     loop
         perform skiplane._refuse('SK001', format('tasks[%s].dependencies', r.place), r.dependencies::text,
             format('the dependencies of "%s" are not a list of names', p_names[r.place + 1]), 'give a JSON array of names of tasks');
