@@ -223,6 +223,7 @@ declare
     v_ids uuid[];
     v_days date[];
     v_fences integer[];
+    v_children uuid[];
     v_failed integer;
     v_cancelled integer;
     v_why text[];
@@ -236,6 +237,18 @@ begin
         count(*) filter (where g.status = 'CANCELLED' and g.error_type is distinct from 'Skipped')
     into v_ids, v_days, v_fences, v_failed, v_cancelled from gone g;
     delete from skiplane.dead d where d.id = any (v_ids) and d.shard = v_shard;
+    update skiplane.workflow_state x
+    set pending = x.pending + cardinality(v_ids), failed = x.failed - v_failed, cancelled = x.cancelled - v_cancelled,
+        stopped = false, status = 'RUNNING', completed_at = null
+    where x.id = p_workflow_id and x.shard = v_shard and x.day = v_day;
+    -- What is BLOCKED still has counted these ends: it is counted anew as well.
+    v_children := array(
+        select c.id from skiplane.workflow_task m cross join lateral unnest(m.children) as c (id)
+        where m.id = any (v_ids) and m.shard = v_shard and m.day = v_day);
+    with gone as (
+        delete from skiplane.blocked b where b.id = any (v_children) and b.shard = v_shard returning b.id, b.day, b.fence
+    )
+    select v_ids || array_agg(g.id), v_days || array_agg(g.day), v_fences || array_agg(g.fence) into v_ids, v_days, v_fences from gone g;
     update skiplane.task t set expires_at = null
     where t.id = any (v_ids) and t.shard = v_shard and t.day >= v_day and t.expires_at <= v_now;
     insert into skiplane.blocked (id, shard, day, fence, run_when, delay_s, waiting, failed, skipped)
@@ -250,10 +263,6 @@ begin
         left join skiplane.outcome o on o.id = p.id and o.id = any (m.parents) and o.shard = v_shard and o.day >= v_day
     ) c
     where m.id = any (v_ids) and m.shard = v_shard and m.day = v_day;
-    update skiplane.workflow_state x
-    set pending = x.pending + cardinality(v_ids), failed = x.failed - v_failed, cancelled = x.cancelled - v_cancelled,
-        stopped = false, status = 'RUNNING', completed_at = null
-    where x.id = p_workflow_id and x.shard = v_shard and x.day = v_day;
     -- Why those end that one of their other dependencies keeps from running.
     v_why := array(
         select (select min(e.reason) from unnest(p.reasons) as e (reason))

@@ -88,6 +88,17 @@ def test_retry_waits_for_what_still_runs(engine: Engine):
     assert flow.status == "SUCCEEDED"
 
 
+def test_retried_task_is_waited_for_anew_by_what_is_blocked_still(engine: Engine):
+    flow = Flow(engine, "a b c<a,b:all_done")
+    flow.fail("a")
+    engine.value("retry_task", task_id=flow.ids["a"])
+    flow.run("a")
+    assert flow.states == "a=SUCCEEDED b=PENDING c=BLOCKED"
+    flow.run("b")
+    flow.run("c")
+    assert flow.status == "SUCCEEDED"
+
+
 def test_retry_arms_a_skipped_alarm_again(engine: Engine):
     flow = Flow(engine, "a b<a alarm<a:any_failed")
     flow.run("a")
