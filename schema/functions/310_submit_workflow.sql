@@ -182,6 +182,7 @@ declare
     v_id uuid;
     v_shard smallint;
     v_blocked boolean[];
+    v_place integer;
     e record;
     g record;
 begin
@@ -191,12 +192,12 @@ begin
     perform skiplane._check_name('workflow_name', p_name);
     perform skiplane._check_metadata(p_metadata);
     v_tenant := coalesce(p_metadata ->> 'tenant_id', 'default');
-    v_names := skiplane._graph_names(p_tasks);
-    e := skiplane._graph_edges(p_tasks, v_names);
-    v_blocked := array(
-        select t.place is not null from generate_series(1, cardinality(v_names)) n (place)
-        left join (select distinct u.place from unnest(e.tos) as u (place)) t on t.place = n.place order by n.place);
-    perform skiplane._check_payloads_and_triggers(p_tasks);
+    e := skiplane._read_graph(p_tasks);
+    v_names := e.names;
+    v_blocked := array_fill(false, array[cardinality(v_names)]);
+    foreach v_place in array e.tos loop
+        v_blocked[v_place] := true;
+    end loop;
     g := skiplane._workflow_templates(p_tasks, p_metadata, v_tenant, v_now);
     v_shard := skiplane._pick_shard(v_tenant, p_idempotency_key);
     v_ids := skiplane._new_ids(v_shard, cardinality(v_names) + 1, v_now);
