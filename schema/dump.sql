@@ -82,8 +82,10 @@ create table skiplane.blocked (
     shard smallint not null,
     day date not null,
     fence integer default 0 not null,
+    lane bigint,
+    estimate integer,
+    expires_at timestamp with time zone,
     run_when text,
-    delay_s double precision,
     waiting integer not null,
     failed integer default 0 not null,
     skipped integer default 0 not null,
@@ -718,6 +720,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._make_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, TimeZone=UTC
 
+-- function skiplane._member_template(p_template skiplane.task, p_shard smallint, p_workflow_id uuid) returns skiplane.task
+--   plpgsql, immutable
+
 -- function skiplane._merge_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint) returns integer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
@@ -778,6 +783,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
 
+-- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT froms integer[], OUT tos integer[]) returns record
+--   plpgsql, stable
+
 -- function skiplane._read_payloads(p_payloads text[]) returns json[]
 --   plpgsql, immutable
 
@@ -799,11 +807,11 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._release_after(p_leases skiplane.lease[], p_shard smallint) returns void
 --   plpgsql, volatile
 
+-- function skiplane._release_by_task(p_id uuid, p_day date, p_fence integer, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._release_dependents(p_ids uuid[], p_shard smallint, p_succeeded boolean DEFAULT false) returns void
 --   plpgsql, volatile
-
--- function skiplane._release_later(p_ids uuid[], p_rows skiplane.blocked[], p_day date, p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
@@ -835,10 +843,10 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_froms integer[], p_tos integer[], p_tasks jsonb, p_delays double precision[]) returns void
+-- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]) returns void
 --   plpgsql, volatile
 
--- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delayed boolean[], p_blocked boolean[], p_tasks jsonb) returns void
+-- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
 --   plpgsql, volatile
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void

@@ -34,6 +34,8 @@ begin
     if not v_fine then
         names := skiplane._graph_names(p_tasks);
         perform skiplane._check_payloads_and_triggers(p_tasks);
+        select array_agg(coalesce(x.value -> 'payload', '{}')::json), array_agg(nullif(x.value ->> 'trigger', 'all_success'))
+        into payloads, triggers from jsonb_array_elements(p_tasks) as x (value);
     end if;
     if v_fine and cardinality(names) <= 50 then
         -- As _graph_edges, without what pays only for many.

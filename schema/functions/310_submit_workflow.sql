@@ -93,81 +93,93 @@ comment on function skiplane._check_payloads_and_triggers(jsonb) is
 'Refuses payloads that cannot be stored, unknown triggers, and triggers of tasks that wait for nothing.';
 
 create or replace function skiplane._store_graph(
-    p_ids uuid[], p_day date, p_names text[], p_froms integer[], p_tos integer[], p_tasks jsonb, p_delays double precision[]
+    p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]
 ) returns void language plpgsql volatile
 as $$
 declare v_shard smallint := skiplane.task_shard(p_ids[1]);
 begin
     insert into skiplane.workflow_task (id, shard, day, workflow_id, name, run_when, delay_s, parents, children)
-    select p_ids[x.ord + 1], v_shard, p_day, p_ids[1], p_names[x.ord], nullif(x.value ->> 'trigger', 'all_success'), p_delays[x.ord],
-        p.ids, c.ids
-    from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)
+    select p_ids[x.ord + 1], v_shard, p_day, p_ids[1], x.name, x.run_when, x.delay_s, p.ids, c.ids
+    from unnest(p_names, p_triggers, p_delays) with ordinality as x (name, run_when, delay_s, ord)
     left join (
         select e.target, array_agg(p_ids[e.source + 1] order by e.source) as ids
         from unnest(p_froms, p_tos) as e (source, target) group by e.target) p on p.target = x.ord
     left join (
         select e.source, array_agg(p_ids[e.target + 1] order by e.target) as ids
         from unnest(p_froms, p_tos) as e (source, target) group by e.source) c on c.source = x.ord;
-    if p_tos <> '{}' then
-        insert into skiplane.blocked (id, shard, day, run_when, delay_s, waiting)
-        select p_ids[e.target + 1], v_shard, p_day, nullif(p_tasks -> (e.target - 1) ->> 'trigger', 'all_success'), p_delays[e.target],
-            e.waiting
-        from (select u.target, count(*)::integer as waiting from unnest(p_tos) as u (target) group by u.target) e;
-    end if;
 end
 $$;
 
-comment on function skiplane._store_graph(uuid[], date, text[], integer[], integer[], jsonb, double precision[]) is
+comment on function skiplane._store_graph(uuid[], date, text[], text[], integer[], integer[], double precision[]) is
 'Stores who waits for whom.';
 
--- p_numbers: which template each task has.
+-- p_numbers: which template each task has; p_waiting: how many dependencies.
 create or replace function skiplane._store_members(
-    p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delayed boolean[], p_blocked boolean[], p_tasks jsonb
+    p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[],
+    p_triggers text[], p_payloads json[]
 ) returns void language plpgsql volatile
 as $$
 declare
     t skiplane.task;
-    v_places integer[];
+    v_shard smallint := skiplane.task_shard(p_ids[1]);
+    v_lanes bigint[];
+    v_later boolean := false;
 begin
     for v_number in 1 .. cardinality(p_templates) loop
         t := p_templates[v_number];
-        t.shard := skiplane.task_shard(p_ids[1]);
-        t.workflow_id := p_ids[1];
-        if t.scheduled_at > t.created_at then
-            perform skiplane._store_timer(p_ids[n.ord + 1], t.scheduled_at, 'SCHEDULED', null,
-                coalesce(p_tasks -> (n.ord - 1)::integer -> 'payload', '{}')::json, t, 0::smallint, 0)
-            from unnest(p_numbers) with ordinality as n (number, ord)
-            where n.number = v_number and not p_blocked[n.ord];
-        end if;
-        v_places := array(
-            select n.ord::integer from unnest(p_numbers) with ordinality as n (number, ord)
-            where n.number = v_number and not p_blocked[n.ord] and t.scheduled_at <= t.created_at);
-        if v_places <> '{}' then
-            insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
-            select p_ids[u.place + 1], t.shard, l.lane, t.created_at, coalesce(t.estimate, 2147483647), t.day, 0, 0, t.expires_at
-            from unnest(v_places) as u (place)
-            cross join skiplane._lane_for(t.shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key) as l (lane);
-        end if;
+        v_lanes[v_number] := skiplane._lane_for(v_shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key);
+        v_later := v_later or t.scheduled_at > t.created_at;
     end loop;
+    if v_later then
+        perform skiplane._store_timer(p_ids[n.ord + 1], g.scheduled_at, 'SCHEDULED', null, n.payload,
+            skiplane._member_template(g.template, v_shard, p_ids[1]), 0::smallint, 0)
+        from unnest(p_numbers, p_waiting, p_payloads) with ordinality as n (number, waiting, payload, ord)
+        join (
+            select x as template, x.scheduled_at, x.created_at, row_number() over () as number from unnest(p_templates) as x
+        ) g on g.number = n.number
+        where n.waiting = 0 and g.scheduled_at > g.created_at;
+    end if;
     insert into skiplane.task (
         id, shard, day, task_type, queue, priority, tenant_id, concurrency_key, estimate, payload, max_retries,
         retry_backoff, retry_delay_s, retry_max_delay_s, retry_jitter, timeout_s, expires_at,
         callback_url, metadata, workflow_id, scheduled_at, created_at)
-    select p_ids[x.ord + 1], t.shard, g.day, g.task_type, g.queue, g.priority, g.tenant_id, g.concurrency_key, g.estimate,
-        coalesce(x.value -> 'payload', '{}')::json, g.max_retries, g.retry_backoff, g.retry_delay_s, g.retry_max_delay_s, g.retry_jitter,
+    select p_ids[n.ord + 1], v_shard, g.day, g.task_type, g.queue, g.priority, g.tenant_id, g.concurrency_key, g.estimate,
+        n.payload, g.max_retries, g.retry_backoff, g.retry_delay_s, g.retry_max_delay_s, g.retry_jitter,
         g.timeout_s, g.expires_at, g.callback_url, g.metadata, p_ids[1],
-        case when p_delayed[n.number] then g.created_at else g.scheduled_at end, g.created_at
-    from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)
-    join unnest(p_numbers) with ordinality as n (number, ord) on n.ord = x.ord
+        case when p_delays[n.number] is not null then g.created_at else g.scheduled_at end, g.created_at
+    from unnest(p_numbers, p_waiting, p_payloads) with ordinality as n (number, waiting, payload, ord)
     join unnest(p_templates) with ordinality as g on g.ordinality = n.number
-    where g.scheduled_at <= g.created_at or p_blocked[x.ord];
-    perform skiplane._wake(q.queue) from (
-        select distinct g.queue from unnest(p_templates) as g where g.scheduled_at <= g.created_at) q;
+    where g.scheduled_at <= g.created_at or n.waiting > 0;
+    insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
+    select p_ids[n.ord + 1], v_shard, v_lanes[n.number], g.created_at, coalesce(g.estimate, 2147483647), g.day, 0, 0, g.expires_at
+    from unnest(p_numbers, p_waiting) with ordinality as n (number, waiting, ord)
+    join unnest(p_templates) with ordinality as g on g.ordinality = n.number
+    where n.waiting = 0 and g.scheduled_at <= g.created_at;
+    insert into skiplane.blocked (id, shard, day, lane, estimate, expires_at, run_when, waiting)
+    select p_ids[n.ord + 1], v_shard, g.day, case when g.scheduled_at <= g.created_at then v_lanes[n.number] end, g.estimate,
+        g.expires_at, n.run_when, n.waiting
+    from unnest(p_numbers, p_waiting, p_triggers) with ordinality as n (number, waiting, run_when, ord)
+    join unnest(p_templates) with ordinality as g on g.ordinality = n.number
+    where n.waiting > 0;
+    perform skiplane._wake(q.queue) from (select distinct g.queue from unnest(p_templates) as g) q;
 end
 $$;
 
-comment on function skiplane._store_members(uuid[], skiplane.task[], integer[], boolean[], boolean[], jsonb) is
+comment on function skiplane._store_members(uuid[], skiplane.task[], integer[], double precision[], integer[], text[], json[]) is
 'Stores the tasks of a workflow: those without dependencies as any task, the others for later.';
+
+create or replace function skiplane._member_template(p_template skiplane.task, p_shard smallint, p_workflow_id uuid)
+returns skiplane.task language plpgsql immutable
+as $$
+declare t skiplane.task := p_template;
+begin
+    t.shard := p_shard;
+    t.workflow_id := p_workflow_id;
+    return t;
+end
+$$;
+
+comment on function skiplane._member_template(skiplane.task, smallint, uuid) is 'A template as that of a workflow''s tasks.';
 
 create or replace function skiplane.submit_workflow(
     p_name text, p_tasks jsonb, p_idempotency_key text default null, p_metadata jsonb default null
@@ -181,7 +193,7 @@ declare
     v_ids uuid[];
     v_id uuid;
     v_shard smallint;
-    v_blocked boolean[];
+    v_waiting integer[];
     v_place integer;
     e record;
     g record;
@@ -194,9 +206,9 @@ begin
     v_tenant := coalesce(p_metadata ->> 'tenant_id', 'default');
     e := skiplane._read_graph(p_tasks);
     v_names := e.names;
-    v_blocked := array_fill(false, array[cardinality(v_names)]);
+    v_waiting := array_fill(0, array[cardinality(v_names)]);
     foreach v_place in array e.tos loop
-        v_blocked[v_place] := true;
+        v_waiting[v_place] := v_waiting[v_place] + 1;
     end loop;
     g := skiplane._workflow_templates(p_tasks, p_metadata, v_tenant, v_now);
     v_shard := skiplane._pick_shard(v_tenant, p_idempotency_key);
@@ -215,14 +227,14 @@ begin
         (select jsonb_agg(x.value - 'payload' order by x.ord) from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)), v_now);
     insert into skiplane.workflow_state (id, shard, day, status, pending)
     values (v_ids[1], v_shard, (g.templates)[1].day, 'RUNNING', cardinality(v_names));
-    perform skiplane._store_graph(v_ids, (g.templates)[1].day, v_names, e.froms, e.tos, p_tasks,
-        array(select (g.delays)[n.number] from unnest(g.numbers) with ordinality as n (number, ord) order by n.ord));
-    perform skiplane._store_members(v_ids, g.templates, g.numbers, array(
-        select d is not null from unnest(g.delays) with ordinality as u (d, ord) order by u.ord), v_blocked, p_tasks);
+    perform skiplane._store_graph(v_ids, (g.templates)[1].day, v_names, e.triggers, e.froms, e.tos, case
+        when array_remove(g.delays, null) <> '{}' then
+            array(select (g.delays)[n.number] from unnest(g.numbers) with ordinality as n (number, ord) order by n.ord) end);
+    perform skiplane._store_members(v_ids, g.templates, g.numbers, g.delays, v_waiting, e.triggers, e.payloads);
     return jsonb_build_object('workflow_id', v_ids[1], 'workflow_name', p_name, 'status', 'RUNNING',
         'created_at', skiplane._utc_text(v_now), 'duplicate', false, 'tasks', (
             select jsonb_agg(jsonb_build_object('name', u.name, 'task_id', v_ids[u.ord + 1], 'status', case
-                when v_blocked[u.ord] then 'BLOCKED' when t.scheduled_at > t.created_at then 'SCHEDULED' else 'PENDING' end)
+                when v_waiting[u.ord] > 0 then 'BLOCKED' when t.scheduled_at > t.created_at then 'SCHEDULED' else 'PENDING' end)
                 order by u.ord)
             from unnest(v_names, g.numbers) with ordinality as u (name, number, ord)
             join unnest(g.templates) with ordinality as t on t.ordinality = u.number));

@@ -65,21 +65,39 @@ as $$
 declare
     e record;
     v_workflows uuid[];
+    v_children uuid[];
+    v_owners uuid[];
+    v_ended integer[];
 begin
     if p_succeeded then
-        select array_agg(m.id) as ids, array_agg(m.workflow_id) as workflows, null::text[] as kinds, null::text[] as reasons
-        into e from skiplane.workflow_task m
+        select array_agg(m.workflow_id) filter (where coalesce(c.ord, 1) = 1),
+            array_agg(c.child) filter (where c.child is not null), array_agg(m.workflow_id) filter (where c.child is not null)
+        into v_workflows, v_children, v_owners
+        from skiplane.workflow_task m left join lateral unnest(m.children) with ordinality as c (child, ord) on true
         where m.id = any (p_ids) and m.shard = p_shard and m.day = p_day;
     else
         e := skiplane._ended_members(p_ids, p_day, p_shard);
+        v_workflows := e.workflows;
     end if;
-    if e.ids is null then
+    if v_workflows is null then
         return;
     end if;
-    v_workflows := e.workflows;
     perform from skiplane.workflow_state s
     where s.id = any (v_workflows) and s.shard = p_shard and s.day = p_day order by s.id for update;
-    perform skiplane._carry_on(e.ids, e.workflows, e.kinds, e.reasons, p_day, p_shard);
+    if not p_succeeded then
+        perform skiplane._carry_on(e.ids, e.workflows, e.kinds, e.reasons, p_day, p_shard);
+        return;
+    end if;
+    -- Who all these have succeeded for, told before the lock: a graph never changes.
+    perform skiplane._count_ends(v_workflows, null, p_day, p_shard);
+    if v_children is not null then
+        select array_agg(x.child), array_agg(x.owner), array_agg(x.ended) into v_children, v_owners, v_ended
+        from (select u.child, u.owner, count(*)::integer as ended from unnest(v_children, v_owners) as u (child, owner) group by 1, 2) x;
+        e := skiplane._step_blocked(v_children, v_ended, null, null, null, v_owners, p_shard);
+        if e.ids is not null then
+            perform skiplane._carry_on(e.ids, e.workflows, e.kinds, e.reasons, p_day, p_shard);
+        end if;
+    end if;
 end
 $$;
 
@@ -103,12 +121,12 @@ declare
     v_failed integer[];
     v_skipped integer[];
     v_why text[];
-    v_parents uuid[];
+    v_owners uuid[];
     s record;
 begin
     loop
         select array_agg(x.child), array_agg(x.ended), array_agg(x.failed), array_agg(x.skipped), array_agg(x.why), array_agg(x.workflow_id)
-        into v_children, v_ended, v_failed, v_skipped, v_why, v_parents
+        into v_children, v_ended, v_failed, v_skipped, v_why, v_owners
         from (
             select c.child, m.workflow_id, count(*)::integer as ended, (count(*) filter (where u.kind in ('failed', 'cancelled')))::integer as failed,
                 (count(*) filter (where u.kind = 'skipped'))::integer as skipped,
@@ -120,12 +138,12 @@ begin
             group by c.child, m.workflow_id
         ) x;
         exit when v_children is null;
-        s := skiplane._step_blocked(v_children, v_ended, v_failed, v_skipped, v_why, v_parents, p_shard);
+        s := skiplane._step_blocked(v_children, v_ended, v_failed, v_skipped, v_why, v_owners, p_shard);
         exit when s.ids is null;
         v_ids := s.ids;
         v_kinds := s.kinds;
         v_reasons := s.reasons;
-        v_all_kinds := coalesce(v_all_kinds, array_fill('ok'::text, array[cardinality(v_all_workflows)])) || s.kinds;
+        v_all_kinds := v_all_kinds || s.kinds;
         v_all_workflows := v_all_workflows || s.workflows;
     end loop;
     perform skiplane._count_ends(v_all_workflows, v_all_kinds, p_day, p_shard);
@@ -133,7 +151,7 @@ end
 $$;
 
 comment on function skiplane._carry_on(uuid[], uuid[], text[], text[], date, smallint) is
-'Takes ends down the graph. The workflow_state rows must be held. p_kinds NULL: all of them SUCCEEDED.';
+'Takes ends down the graph. The workflow_state rows must be held.';
 
 -- Rows that are not there any more have been released or failed before: nothing is left to do for them.
 create or replace function skiplane._step_blocked(
@@ -143,111 +161,109 @@ create or replace function skiplane._step_blocked(
     set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_waiting uuid[];
-    v_gone uuid[];
     v_run skiplane.blocked[];
-    v_rows skiplane.blocked[];
+    v_days date[];
+    v_fences integer[];
+    v_gone integer;
     v_now timestamptz;
 begin
-    select array_agg(b.id) filter (where x.step = 'wait'), array_agg(b.id) filter (where x.step <> 'wait'),
-        array_agg(b) filter (where x.step = 'run'), array_agg(b) filter (where x.step in ('fail', 'skip')),
-        array_agg(b.id) filter (where x.step in ('fail', 'skip')),
-        array_agg(case x.step when 'fail' then 'failed' else 'skipped' end) filter (where x.step in ('fail', 'skip')),
-        array_agg(case x.step when 'fail' then u.why
-            else coalesce(u.why, case when b.run_when is null then 'a dependency was skipped' else 'no dependency failed' end) end) filter (where x.step in ('fail', 'skip')),
-        array_agg(u.workflow_id) filter (where x.step in ('fail', 'skip'))
-    into v_waiting, v_gone, v_run, v_rows, ids, kinds, reasons, workflows
-    from skiplane.blocked b
-    join unnest(p_ids, p_ended, p_failed, p_skipped, p_why, p_workflows) as u (id, ended, failed, skipped, why, workflow_id) on u.id = b.id
-    cross join lateral skiplane._next_step(b.run_when, b.waiting - u.ended, b.failed + u.failed, b.skipped + u.skipped) as x (step)
-    where b.id = any (p_ids) and b.shard = p_shard;
-    if v_waiting is not null then
+    with gone as (
+        delete from skiplane.blocked b
+        using unnest(p_ids, p_ended, p_failed, p_skipped, p_why, p_workflows) as u (id, ended, failed, skipped, why, workflow_id)
+        where u.id = b.id and b.id = any (p_ids) and b.shard = p_shard
+            and skiplane._next_step(b.run_when, b.waiting - u.ended, b.failed + coalesce(u.failed, 0), b.skipped + coalesce(u.skipped, 0)) <> 'wait'
+        returning b.id, b.day, b.fence, b.run_when, u.why, u.workflow_id, case when skiplane._next_step(
+            b.run_when, b.waiting - u.ended, b.failed + coalesce(u.failed, 0), b.skipped + coalesce(u.skipped, 0)) = 'run' then b end as run,
+            b.failed + coalesce(u.failed, 0) as failed
+    )
+    select count(*), array_agg(g.run) filter (where (g.run).id is not null),
+        array_agg(g.id) filter (where (g.run).id is null), array_agg(g.day) filter (where (g.run).id is null),
+        array_agg(g.fence) filter (where (g.run).id is null),
+        array_agg(case when g.failed > 0 then 'failed' else 'skipped' end) filter (where (g.run).id is null),
+        array_agg(case when g.failed > 0 or g.why is not null then g.why when g.run_when is null then 'a dependency was skipped'
+            else 'no dependency failed' end) filter (where (g.run).id is null),
+        array_agg(g.workflow_id) filter (where (g.run).id is null)
+    into v_gone, v_run, ids, v_days, v_fences, kinds, reasons, workflows
+    from gone g;
+    if v_gone < cardinality(p_ids) then
         update skiplane.blocked b
-        set waiting = b.waiting - u.ended, failed = b.failed + u.failed, skipped = b.skipped + u.skipped
+        set waiting = b.waiting - u.ended, failed = b.failed + coalesce(u.failed, 0), skipped = b.skipped + coalesce(u.skipped, 0)
         from unnest(p_ids, p_ended, p_failed, p_skipped) as u (id, ended, failed, skipped)
-        where b.id = u.id and b.id = any (v_waiting) and b.shard = p_shard;
+        where b.id = u.id and b.id = any (p_ids) and b.shard = p_shard;
     end if;
-    if v_gone is null then
-        return;
-    end if;
-    delete from skiplane.blocked b where b.id = any (v_gone) and b.shard = p_shard;
     if v_run is not null then
         perform skiplane._release(v_run, p_shard);
     end if;
     if ids is not null then
         v_now := skiplane.clock();
         insert into skiplane.outcome (id, shard, day, status, attempt, fence, finished_at, error_type, error_message)
-        select u.id, p_shard, r.day, case u.kind when 'failed' then 'FAILED' else 'CANCELLED' end::skiplane.task_status, 0, r.fence, v_now,
+        select u.id, p_shard, u.day, case u.kind when 'failed' then 'FAILED' else 'CANCELLED' end::skiplane.task_status, 0, u.fence, v_now,
             case u.kind when 'failed' then 'UpstreamFailed' else 'Skipped' end, u.reason
-        from unnest(ids, kinds, reasons) as u (id, kind, reason) join unnest(v_rows) as r on r.id = u.id;
+        from unnest(ids, v_days, v_fences, kinds, reasons) as u (id, day, fence, kind, reason);
     end if;
 end
 $$;
 
 comment on function skiplane._step_blocked(uuid[], integer[], integer[], integer[], text[], uuid[], smallint) is
-'One step down the graph: counts ended dependencies, releases what may run, ends what cannot. The latter come back.';
+'One step down the graph: counts ended dependencies (how many in all, failed, skipped), releases what may run, ends what cannot. The latter come back.';
 
--- The task rows were written with the workflow; what is to wait for a time yet becomes SCHEDULED, whole, as any task.
+-- A blocked row holds what its ready row needs; its lane may have been closed meanwhile.
 create or replace function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
 language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz;
-    v_ids uuid[] := array(select r.id from unnest(p_rows) r);
-    v_day date;
-    v_later uuid[];
+    v_lanes bigint[] := array(select distinct r.lane from unnest(p_rows) r where r.lane is not null);
+    v_open bigint[];
+    v_queues text[];
 begin
     perform pg_current_xact_id();
     v_now := skiplane.clock();
-    for v_day in select distinct r.day from unnest(p_rows) r loop
-        v_later := array(
-            select t.id from skiplane.task t join unnest(p_rows) as r on r.id = t.id
-            where t.id = any (v_ids) and t.shard = p_shard and t.day = v_day and r.fence = 0
-                and greatest(t.scheduled_at, v_now + make_interval(secs => r.delay_s)) > v_now);
+    if current_setting('transaction_isolation') = 'read committed' then
+        select array_agg(l.lane), array_agg(distinct l.queue) into v_open, v_queues from skiplane.lane l
+        where l.lane = any (v_lanes) and l.shard = p_shard and l.closed_at is null;
+    end if;
+    if v_open is not null then
         insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
-        select t.id, p_shard, l.lane, v_now, coalesce(t.estimate, 2147483647), t.day, 0, r.fence, t.expires_at
-        from skiplane.task t
-        join unnest(p_rows) as r on r.id = t.id
-        join (
-            select x.*, skiplane._lane_for(p_shard, x.queue, x.priority, x.tenant_id, x.task_type, x.concurrency_key) as lane
-            from (
-                select distinct y.queue, y.priority, y.tenant_id, y.task_type, y.concurrency_key from skiplane.task y
-                where y.id = any (v_ids) and y.shard = p_shard and y.day = v_day
-            ) x
-        ) l on l.queue = t.queue and l.priority = t.priority and l.tenant_id = t.tenant_id and l.task_type = t.task_type
-            and l.concurrency_key is not distinct from t.concurrency_key
-        where t.id = any (v_ids) and t.shard = p_shard and t.day = v_day and t.id <> all (v_later);
-        perform skiplane._wake(q.queue) from (
-            select distinct y.queue from skiplane.task y
-            where y.id = any (v_ids) and y.shard = p_shard and y.day = v_day and y.id <> all (v_later)) q;
-        if v_later <> '{}' then
-            perform skiplane._release_later(v_later, p_rows, v_day, v_now, p_shard);
-        end if;
-    end loop;
+        select r.id, p_shard, r.lane, v_now, coalesce(r.estimate, 2147483647), r.day, 0, r.fence, r.expires_at
+        from unnest(p_rows) as r where r.lane = any (v_open);
+        perform skiplane._wake(q) from unnest(v_queues) q;
+    end if;
+    if v_open is null or exists (select from unnest(p_rows) r where r.lane is null or r.lane <> all (v_open)) then
+        perform skiplane._release_by_task(r.id, r.day, r.fence, p_shard)
+        from unnest(p_rows) r where v_open is null or r.lane is null or r.lane <> all (v_open);
+    end if;
 end
 $$;
 
 comment on function skiplane._release(skiplane.blocked[], smallint) is 'Makes BLOCKED tasks PENDING, or SCHEDULED where their time has not come.';
 
-create or replace function skiplane._release_later(
-    p_ids uuid[], p_rows skiplane.blocked[], p_day date, p_now timestamptz, p_shard smallint
-) returns void language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
+-- What has never run and is to wait for a time yet becomes SCHEDULED: whole, as any task, so its row goes.
+create or replace function skiplane._release_by_task(p_id uuid, p_day date, p_fence integer, p_shard smallint) returns void
+language plpgsql volatile
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     t skiplane.task;
+    v_now timestamptz := skiplane.clock();
     v_delay double precision;
+    v_workflow_day date := skiplane._id_day(p_id);
 begin
-    for t in delete from skiplane.task x where x.id = any (p_ids) and x.shard = p_shard and x.day = p_day returning * loop
-        select r.delay_s into v_delay from unnest(p_rows) as r where r.id = t.id;
-        t.scheduled_at := greatest(t.scheduled_at, p_now + make_interval(secs => coalesce(v_delay, 0)));
+    select * into t from skiplane.task x where x.id = p_id and x.shard = p_shard and x.day = p_day;
+    select m.delay_s into v_delay from skiplane.workflow_task m where m.id = p_id and m.shard = p_shard and m.day = v_workflow_day;
+    t.scheduled_at := greatest(t.scheduled_at, v_now + make_interval(secs => v_delay));
+    if t.scheduled_at > v_now and p_fence = 0 then
+        delete from skiplane.task x where x.id = p_id and x.shard = p_shard and x.day = p_day;
         perform skiplane._store_timer(t.id, t.scheduled_at, 'SCHEDULED', t.idempotency_key, t.payload, t, 0::smallint, 0);
-    end loop;
+        return;
+    end if;
+    perform skiplane._put_ready(t, v_now, 0::smallint, p_fence);
 end
 $$;
 
-comment on function skiplane._release_later(uuid[], skiplane.blocked[], date, timestamptz, smallint) is 'Makes BLOCKED tasks SCHEDULED.';
+comment on function skiplane._release_by_task(uuid, date, integer, smallint) is
+'Releases one BLOCKED task from its task row: its lane is not known, or it waits for a time.';
 
 create or replace function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
 language plpgsql volatile

@@ -251,8 +251,8 @@ begin
     select v_ids || array_agg(g.id), v_days || array_agg(g.day), v_fences || array_agg(g.fence) into v_ids, v_days, v_fences from gone g;
     update skiplane.task t set expires_at = null
     where t.id = any (v_ids) and t.shard = v_shard and t.day >= v_day and t.expires_at <= v_now;
-    insert into skiplane.blocked (id, shard, day, fence, run_when, delay_s, waiting, failed, skipped)
-    select u.id, v_shard, u.day, u.fence, m.run_when, m.delay_s, c.waiting, c.failed, c.skipped
+    insert into skiplane.blocked (id, shard, day, fence, run_when, waiting, failed, skipped)
+    select u.id, v_shard, u.day, u.fence, m.run_when, c.waiting, c.failed, c.skipped
     from unnest(v_ids, v_days, v_fences) as u (id, day, fence)
     join skiplane.workflow_task m on m.id = u.id
     cross join lateral (

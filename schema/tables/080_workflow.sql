@@ -86,8 +86,10 @@ create table skiplane.blocked (
     shard smallint not null,
     day date not null,
     fence integer not null default 0,
+    lane bigint,
+    estimate integer,
+    expires_at timestamptz,
     run_when text,
-    delay_s double precision,
     waiting integer not null check (waiting >= 0),
     failed integer not null default 0 check (failed >= 0),
     skipped integer not null default 0 check (skipped >= 0),
@@ -99,8 +101,10 @@ comment on column skiplane.blocked.id is 'Task.';
 comment on column skiplane.blocked.shard is 'Shard label.';
 comment on column skiplane.blocked.day is 'Partition of its task row.';
 comment on column skiplane.blocked.fence is 'Claims so far: it may have run before a retry.';
+comment on column skiplane.blocked.lane is 'Lane of its ready row, if that is still open then; NULL = not known, or it waits for a time afterwards.';
+comment on column skiplane.blocked.estimate is 'As in task.';
+comment on column skiplane.blocked.expires_at is 'As in task.';
 comment on column skiplane.blocked.run_when is 'As in workflow_task.';
-comment on column skiplane.blocked.delay_s is 'As in workflow_task.';
 comment on column skiplane.blocked.waiting is 'Dependencies that have not ended.';
 comment on column skiplane.blocked.failed is 'Dependencies that ended FAILED, DEAD or CANCELLED.';
 comment on column skiplane.blocked.skipped is 'Dependencies that were skipped.';
