@@ -16,7 +16,14 @@ begin
         end if;
         p_options := p_options || jsonb_build_object('metadata', v_own);
     end if;
-    t := skiplane._object_template(p_options, p_now);
+    if p_options - '{task_type,queue,max_retries,metadata}'::text[] = '{}' then
+        -- Most give no more than these: the other fifteen need not be read.
+        t := skiplane._task_template(skiplane._text_field(p_options, 'task_type', null), skiplane._text_field(p_options, 'queue', 'default'),
+            'medium', null, null, skiplane._integer_field(p_options, 'max_retries', 3), 'exponential', 5, 3600, 'equal', null, null, null,
+            null, null, nullif(p_options -> 'metadata', 'null'), p_now);
+    else
+        t := skiplane._object_template(p_options, p_now);
+    end if;
     if t.tenant_id <> p_tenant_id then
         perform skiplane._refuse('SK001', 'metadata.tenant_id', t.tenant_id, 'a task is not of the tenant of its workflow',
             'name the tenant in the metadata of the workflow');
@@ -30,11 +37,12 @@ comment on function skiplane._workflow_template(jsonb, jsonb, text, timestamptz)
 -- One template for each set of equal options, and for each task the number of its template.
 create or replace function skiplane._workflow_templates(
     p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamptz,
-    out templates skiplane.task[], out delays double precision[], out numbers integer[]
+    out templates skiplane.task[], out delays double precision[], out later boolean[], out numbers integer[]
 ) language plpgsql volatile
 as $$
 declare
     g record;
+    t skiplane.task;
     v_place integer;
     v_state text;
     v_field text;
@@ -44,13 +52,16 @@ declare
 begin
     templates := '{}';
     delays := '{}';
+    later := '{}';
     numbers := array_fill(0, array[jsonb_array_length(p_tasks)]);
     for g in
         select x.value - '{name,payload,dependencies,trigger}'::text[] as options, array_agg(x.ord::integer) as places
         from jsonb_array_elements(p_tasks) with ordinality as x (value, ord) group by 1 order by min(x.ord)
     loop
         v_place := g.places[1];
-        templates := templates || skiplane._workflow_template(g.options, p_metadata, p_tenant_id, p_now);
+        t := skiplane._workflow_template(g.options, p_metadata, p_tenant_id, p_now);
+        templates := templates || t;
+        later := later || (t.scheduled_at > p_now);
         delays := delays || skiplane._number_field(g.options, 'delay_seconds', null);
         foreach v_place in array g.places loop
             numbers[v_place] := cardinality(templates);
@@ -115,22 +126,26 @@ comment on function skiplane._store_graph(uuid[], date, text[], text[], integer[
 
 -- p_numbers: which template each task has; p_waiting: how many dependencies.
 create or replace function skiplane._store_members(
-    p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[],
-    p_triggers text[], p_payloads json[]
+    p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_later boolean[],
+    p_waiting integer[], p_triggers text[], p_payloads json[]
 ) returns void language plpgsql volatile
 as $$
 declare
     t skiplane.task;
     v_shard smallint := skiplane.task_shard(p_ids[1]);
+    v_day date := p_templates[1].day;
+    v_now timestamptz := p_templates[1].created_at;
     v_lanes bigint[];
-    v_later boolean := false;
+    v_estimates integer[];
+    v_expiries timestamptz[];
 begin
     for v_number in 1 .. cardinality(p_templates) loop
         t := p_templates[v_number];
         v_lanes[v_number] := skiplane._lane_for(v_shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key);
-        v_later := v_later or t.scheduled_at > t.created_at;
+        v_estimates[v_number] := t.estimate;
+        v_expiries[v_number] := t.expires_at;
     end loop;
-    if v_later then
+    if true = any (p_later) then
         perform skiplane._store_timer(p_ids[n.ord + 1], g.scheduled_at, 'SCHEDULED', null, n.payload,
             skiplane._member_template(g.template, v_shard, p_ids[1]), 0::smallint, 0)
         from unnest(p_numbers, p_waiting, p_payloads) with ordinality as n (number, waiting, payload, ord)
@@ -151,21 +166,20 @@ begin
     join unnest(p_templates) with ordinality as g on g.ordinality = n.number
     where g.scheduled_at <= g.created_at or n.waiting > 0;
     insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
-    select p_ids[n.ord + 1], v_shard, v_lanes[n.number], g.created_at, coalesce(g.estimate, 2147483647), g.day, 0, 0, g.expires_at
+    select p_ids[n.ord + 1], v_shard, v_lanes[n.number], v_now, coalesce(v_estimates[n.number], 2147483647), v_day, 0, 0,
+        v_expiries[n.number]
     from unnest(p_numbers, p_waiting) with ordinality as n (number, waiting, ord)
-    join unnest(p_templates) with ordinality as g on g.ordinality = n.number
-    where n.waiting = 0 and g.scheduled_at <= g.created_at;
+    where n.waiting = 0 and not p_later[n.number];
     insert into skiplane.blocked (id, shard, day, lane, estimate, expires_at, run_when, waiting)
-    select p_ids[n.ord + 1], v_shard, g.day, case when g.scheduled_at <= g.created_at then v_lanes[n.number] end, g.estimate,
-        g.expires_at, n.run_when, n.waiting
+    select p_ids[n.ord + 1], v_shard, v_day, case when not p_later[n.number] then v_lanes[n.number] end, v_estimates[n.number],
+        v_expiries[n.number], n.run_when, n.waiting
     from unnest(p_numbers, p_waiting, p_triggers) with ordinality as n (number, waiting, run_when, ord)
-    join unnest(p_templates) with ordinality as g on g.ordinality = n.number
     where n.waiting > 0;
     perform skiplane._wake(q.queue) from (select distinct g.queue from unnest(p_templates) as g) q;
 end
 $$;
 
-comment on function skiplane._store_members(uuid[], skiplane.task[], integer[], double precision[], integer[], text[], json[]) is
+comment on function skiplane._store_members(uuid[], skiplane.task[], integer[], double precision[], boolean[], integer[], text[], json[]) is
 'Stores the tasks of a workflow: those without dependencies as any task, the others for later.';
 
 create or replace function skiplane._member_template(p_template skiplane.task, p_shard smallint, p_workflow_id uuid)
@@ -224,20 +238,18 @@ begin
     end if;
     insert into skiplane.workflow (id, shard, day, name, tenant_id, task_count, idempotency_key, metadata, definition, created_at)
     values (v_ids[1], v_shard, (g.templates)[1].day, p_name, v_tenant, cardinality(v_names), p_idempotency_key, nullif(p_metadata, '{}'),
-        (select jsonb_agg(x.value - 'payload' order by x.ord) from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)), v_now);
+        e.definition, v_now);
     insert into skiplane.workflow_state (id, shard, day, status, pending)
     values (v_ids[1], v_shard, (g.templates)[1].day, 'RUNNING', cardinality(v_names));
     perform skiplane._store_graph(v_ids, (g.templates)[1].day, v_names, e.triggers, e.froms, e.tos, case
         when array_remove(g.delays, null) <> '{}' then
             array(select (g.delays)[n.number] from unnest(g.numbers) with ordinality as n (number, ord) order by n.ord) end);
-    perform skiplane._store_members(v_ids, g.templates, g.numbers, g.delays, v_waiting, e.triggers, e.payloads);
+    perform skiplane._store_members(v_ids, g.templates, g.numbers, g.delays, g.later, v_waiting, e.triggers, e.payloads);
     return jsonb_build_object('workflow_id', v_ids[1], 'workflow_name', p_name, 'status', 'RUNNING',
         'created_at', skiplane._utc_text(v_now), 'duplicate', false, 'tasks', (
             select jsonb_agg(jsonb_build_object('name', u.name, 'task_id', v_ids[u.ord + 1], 'status', case
-                when v_waiting[u.ord] > 0 then 'BLOCKED' when t.scheduled_at > t.created_at then 'SCHEDULED' else 'PENDING' end)
-                order by u.ord)
-            from unnest(v_names, g.numbers) with ordinality as u (name, number, ord)
-            join unnest(g.templates) with ordinality as t on t.ordinality = u.number));
+                when u.waiting > 0 then 'BLOCKED' when (g.later)[u.number] then 'SCHEDULED' else 'PENDING' end) order by u.ord)
+            from unnest(v_names, g.numbers, v_waiting) with ordinality as u (name, number, waiting, ord)));
 end
 $$;
 

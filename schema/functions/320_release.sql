@@ -3,6 +3,7 @@
 -- Every function that ends tasks calls _release_dependents once, in the same transaction, with all the tasks that it
 -- has ended or might have: an end that can be seen has been dealt with.
 -- Locks: what the task was in (lease, ready or timer) first, then the workflow_state rows in the order of their ids.
+-- The settings of plans are those of _release_dependents, once for all that it calls: setting them costs time.
 -- Whoever holds that row is alone with the workflow's blocked rows: two last dependencies that end at the same instant
 -- come one after the other, and the second sees (read committed, a new statement) what the first has done.
 
@@ -22,6 +23,7 @@ comment on function skiplane._next_step(text, integer, integer, integer) is
 
 create or replace function skiplane._release_dependents(p_ids uuid[], p_shard smallint, p_succeeded boolean default false)
 returns void language plpgsql volatile
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_day date;
 begin
@@ -39,7 +41,6 @@ comment on function skiplane._release_dependents(uuid[], smallint, boolean) is
 create or replace function skiplane._ended_members(
     p_ids uuid[], p_day date, p_shard smallint, out ids uuid[], out workflows uuid[], out kinds text[], out reasons text[]
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     select array_agg(m.id), array_agg(m.workflow_id), array_agg(case
@@ -60,7 +61,6 @@ comment on function skiplane._ended_members(uuid[], date, smallint) is 'Which of
 
 create or replace function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     e record;
@@ -108,7 +108,6 @@ comment on function skiplane._release_of_day(uuid[], date, smallint, boolean) is
 create or replace function skiplane._carry_on(
     p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint
 ) returns void language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids uuid[] := p_ids;
@@ -158,7 +157,6 @@ create or replace function skiplane._step_blocked(
     p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint,
     out ids uuid[], out kinds text[], out reasons text[], out workflows uuid[]
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_run skiplane.blocked[];
@@ -210,7 +208,6 @@ comment on function skiplane._step_blocked(uuid[], integer[], integer[], integer
 -- A blocked row holds what its ready row needs; its lane may have been closed meanwhile.
 create or replace function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz;
@@ -267,7 +264,6 @@ comment on function skiplane._release_by_task(uuid, date, integer, smallint) is
 
 create or replace function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_now timestamptz := skiplane.clock();
 begin

@@ -214,7 +214,7 @@ comment on function skiplane.cancel_workflow(uuid, text, text) is
 -- The workflow_state row must be held: then every outcome that can be seen has been counted by those who depend on it.
 create or replace function skiplane._revive(p_workflow_id uuid, p_ids uuid[]) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_day date := skiplane._id_day(p_workflow_id);
