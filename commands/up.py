@@ -177,7 +177,9 @@ def _check(children: list[Child]) -> None:
         if (code := child.exit_code()) is not None:
             fail(
                 f"The {child.name} ended with exit code {code}; its log {child.log} ends with:\n"
-                f"{child.last_words()}"
+                f"{child.last_words()}",
+                # The worker's 2 speaks of what it was given: an app that cannot be used.
+                code=2 if code == 2 else 1,
             )
 
 

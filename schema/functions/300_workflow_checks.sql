@@ -17,25 +17,28 @@ declare
     v_forward boolean := false;
 begin
     if jsonb_typeof(p_tasks) = 'array' and jsonb_array_length(p_tasks) between 1 and 10000 then
-        select array_agg(x.value ->> 'name'), array_agg(coalesce(x.value -> 'payload', '{}')::json),
-            array_agg(nullif(x.value ->> 'trigger', 'all_success')), jsonb_agg(x.value - 'payload'),
-            count(distinct x.value ->> 'name') = count(*) and bool_and(jsonb_typeof(x.value) = 'object' and jsonb_typeof(x.value -> 'name') = 'string'
+        select array_agg(x.value ->> 'name' order by x.ord), array_agg(coalesce(x.value -> 'payload', '{}')::json order by x.ord),
+            array_agg(nullif(x.value ->> 'trigger', 'all_success') order by x.ord),
+            jsonb_agg(case jsonb_typeof(x.value) when 'object' then x.value - 'payload' end order by x.ord),
+            bool_and(jsonb_typeof(x.value) = 'object' and jsonb_typeof(x.value -> 'name') = 'string'
                 and x.value ->> 'name' ~ '^[A-Za-z0-9_.:-]{1,99}$' and not x.value ? 'idempotency_key'
                 and (x.value -> 'trigger' is null or (x.value ->> 'trigger' in ('all_success', 'all_done', 'any_failed')
                     and x.value -> 'dependencies' @> '[]' and x.value -> 'dependencies' <> '[]'))
                 and coalesce(jsonb_typeof(x.value -> 'dependencies') = 'null'
                     or (jsonb_typeof(x.value -> 'dependencies') = 'array'
                         and not x.value -> 'dependencies' @? 'strict $[*] ? (@.type() != "string")'), true)
-                and coalesce(not skiplane._suspicious_json((x.value -> 'payload')::text), true)) is true
+                and coalesce(pg_column_size(x.value -> 'payload') <= 32768 and not skiplane._is_beyond_json(x.value -> 'payload'), true))
+                is true
         into names, payloads, triggers, definition, v_fine
-        from jsonb_array_elements(p_tasks) as x (value);
+        from jsonb_array_elements(p_tasks) with ordinality as x (value, ord);
+        v_fine := v_fine and (select count(distinct u.name) from unnest(names) as u (name)) = cardinality(names);
     end if;
     if not v_fine then
         names := skiplane._graph_names(p_tasks);
         perform skiplane._check_payloads_and_triggers(p_tasks);
-        select array_agg(coalesce(x.value -> 'payload', '{}')::json), array_agg(nullif(x.value ->> 'trigger', 'all_success')),
-            jsonb_agg(x.value - 'payload')
-        into payloads, triggers, definition from jsonb_array_elements(p_tasks) as x (value);
+        select array_agg(coalesce(x.value -> 'payload', '{}')::json order by x.ord),
+            array_agg(nullif(x.value ->> 'trigger', 'all_success') order by x.ord), jsonb_agg(x.value - 'payload' order by x.ord)
+        into payloads, triggers, definition from jsonb_array_elements(p_tasks) with ordinality as x (value, ord);
     end if;
     if v_fine and cardinality(names) <= 50 then
         -- As _graph_edges, without what pays only for many.

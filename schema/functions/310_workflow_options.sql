@@ -83,7 +83,7 @@ declare r record;
 begin
     for r in
         select x.value, x.ord - 1 as place from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)
-        where skiplane._suspicious_json((x.value -> 'payload')::text)
+        where pg_column_size(x.value -> 'payload') > 32768 or skiplane._is_beyond_json(x.value -> 'payload')
             or x.value ->> 'trigger' not in ('all_success', 'all_done', 'any_failed')
             or (x.value ? 'trigger' and x.value ->> 'trigger' <> 'all_success'
                 and coalesce(x.value -> 'dependencies', '[]') in ('[]', 'null'))

@@ -69,7 +69,8 @@ RULES = {
     "no budget is overdrawn": """
         select t.id, t.max_retries, o.attempt
         from skiplane.task t join skiplane.outcome o on o.id = t.id
-        where o.attempt > t.max_retries + 1""",
+        where o.attempt > t.max_retries + 1 + least(t.max_retries, (
+            select count(*) from skiplane.attempt a where a.id = t.id and a.excused))""",
     "dead letters are the dead tasks": """
         select coalesce(o.id, d.id) from (select * from skiplane.outcome where status = 'DEAD') o
         full join skiplane.dead d on d.id = o.id where o.id is null or d.id is null""",
