@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from litestar import Request
 
-from ..schema.encode import encode_json, shown
+from ..schema.encode import check_value, shown
 from ..schema.errors import InvalidInput
 from .problems import Problem, invalid
 
@@ -155,7 +155,7 @@ def storable(raw: bytes, where: str, most: int) -> Any:
         or _LONG_NUMBER.search(raw)
     ):
         try:
-            encode_json(value, where)
+            check_value(value, where)
         except InvalidInput as error:
             raise invalid(error.message, error.field or where, error.value, error.remedy) from None
     return value

@@ -138,7 +138,8 @@ def test_bound_key_sees_its_tenant_only(api: Api, engine: Engine):
         engine.submit(metadata={"tenant_id": tenant}, max_retries=0, queue="dead")
     engine.fail(engine.claim(2, queues=["dead"]))
     client = api.client("operator", "a")
-    for query in ({}, {"tenant_id": "a"}, {"status": "PENDING,DEAD"}):
+    queries: list[dict[str, str]] = [{}, {"tenant_id": "a"}, {"status": "PENDING,DEAD"}]
+    for query in queries:
         tasks = client.get("/api/v1/tasks", params=query).json()["tasks"]
         assert [task["tenant_id"] for task in tasks] == ["a", "a"]
     assert client.get("/api/v1/tasks", params={"tenant_id": "b"}).json()["tasks"] == []
@@ -153,13 +154,18 @@ def test_bound_key_sees_its_tenant_only(api: Api, engine: Engine):
 
 def test_bound_key_submits_for_its_tenant_only(api: Api, engine: Engine):
     client = api.client("producer", "a")
-    for body in ({}, {"metadata": {"x": 1}}, {"metadata": {"tenant_id": "a"}}):
+    bodies: list[dict[str, Any]] = [
+        {},
+        {"metadata": {"x": 1}},
+        {"metadata": {"tenant_id": "a"}},
+    ]
+    for body in bodies:
         made = client.post("/api/v1/tasks", json={"task_type": "t", **body})
         assert made.status_code == 202
         assert engine.get(uuid.UUID(made.json()["task_id"]))["tenant_id"] == "a"
-    body = {"task_type": "t", "metadata": {"tenant_id": "b"}}
-    problem(client.post("/api/v1/tasks", json=body), 403, "not_allowed", "metadata.tenant_id")
-    batch = {"tasks": [{"task_type": "t"}, body]}
+    other = {"task_type": "t", "metadata": {"tenant_id": "b"}}
+    problem(client.post("/api/v1/tasks", json=other), 403, "not_allowed", "metadata.tenant_id")
+    batch = {"tasks": [{"task_type": "t"}, other]}
     problem(client.post("/api/v1/tasks/batch", json=batch), 403, "not_allowed")
     assert engine.one("select count(*) from skiplane.task") == 3
 
