@@ -12,6 +12,7 @@ from typing import Any, Self
 from .config import load_config
 from .declare import Declaring
 from .handle import ResultWaiter
+from .schedules import Cron
 from .schema.errors import Unavailable
 from .schema.pools import AsyncPool, SyncPool
 from .verbs import Verbs
@@ -45,6 +46,11 @@ class Skiplane(Declaring, Verbs):
 
     def __repr__(self) -> str:
         return f"<Skiplane with {len(self.registry.names())} tasks>"
+
+    @property
+    def cron(self) -> Cron:
+        """The verbs of schedules."""
+        return Cron(self)
 
     @property
     def dsn(self) -> str:

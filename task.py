@@ -154,6 +154,17 @@ class Task(Generic[P, R]):
         """Give the checked JSON that a submission with these arguments would send."""
         return self._payload(args, kwargs)
 
+    def checked_payload(self, item: Any) -> msgspec.Raw:
+        """Give the checked JSON of a dict of arguments, or of the one argument; None is none."""
+        named = {} if item is None else item
+        if isinstance(named, Mapping):
+            return msgspec.Raw(self._payload((), dict(named)))
+        return msgspec.Raw(self._payload((named,), {}))
+
+    def given_options(self) -> dict[str, Any]:
+        """Give the options that were set for this task, by their Python names."""
+        return {**_defaults(self.definition), **self._layer}
+
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Submitted]:
         return submit_task(self.name, self._payload(args, kwargs), self._options)
 

@@ -2,6 +2,17 @@
 
 -- Types
 
+create type skiplane.fire_move as (
+    id uuid,
+    was timestamp with time zone,
+    fire timestamp with time zone,
+    next timestamp with time zone,
+    catch_up boolean,
+    missed boolean,
+    error text,
+    outcome text
+);
+
 create type skiplane.lane_head as (
     lane bigint,
     queue text,
@@ -20,13 +31,6 @@ create type skiplane.submitted as (
     scheduled_at timestamp with time zone,
     created_at timestamp with time zone,
     duplicate boolean
-);
-
-create type skiplane.task_change as (
-    task_id uuid,
-    status text,
-    at timestamp with time zone,
-    day date
 );
 
 create type skiplane.task_status as enum (
@@ -57,24 +61,6 @@ create table skiplane.action (
     detail jsonb,
     constraint action_pkey PRIMARY KEY (task_id, n, shard)
 );
-
-create table skiplane.api_key (
-    key_id text not null,
-    hash bytea not null,
-    name text not null,
-    role text not null,
-    tenant_id text,
-    created_at timestamp with time zone not null,
-    created_by text not null,
-    expires_at timestamp with time zone,
-    revoked_at timestamp with time zone,
-    revoked_by text,
-    last_used_at timestamp with time zone,
-    constraint api_key_hash_key UNIQUE (hash),
-    constraint api_key_pkey PRIMARY KEY (key_id),
-    constraint api_key_hash_check CHECK ((octet_length(hash) = 32)),
-    constraint api_key_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'producer'::text, 'operator'::text, 'admin'::text])))
-) with (fillfactor=70);
 
 create table skiplane.applied_file (
     name text not null,
@@ -134,6 +120,20 @@ create table skiplane.depth (
     queues jsonb not null,
     constraint depth_pkey PRIMARY KEY (shard, n)
 );
+
+create table skiplane.fire (
+    schedule_id uuid not null,
+    fire_time timestamp with time zone not null,
+    shard smallint not null,
+    day date not null,
+    fired_at timestamp with time zone not null,
+    outcome text not null,
+    task_id uuid,
+    reason text,
+    constraint fire_pkey PRIMARY KEY (schedule_id, fire_time, shard, day),
+    constraint fire_check CHECK (((task_id IS NOT NULL) = (outcome = ANY (ARRAY['fired'::text, 'queued'::text, 'replaced'::text, 'manual'::text])))),
+    constraint fire_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'queued'::text, 'replaced'::text, 'skipped'::text, 'missed'::text, 'manual'::text])))
+) partition by range (day);
 
 create table skiplane.idempotency (
     tenant_id text not null,
@@ -216,6 +216,65 @@ create table skiplane.ready (
     constraint ready_pkey PRIMARY KEY (id, shard)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.5);
 
+create table skiplane.schedule (
+    id uuid not null,
+    shard smallint not null,
+    tenant_id text not null,
+    name text not null,
+    expression text not null,
+    zone text not null,
+    status text not null,
+    reason text,
+    next_fire_time timestamp with time zone,
+    since timestamp with time zone not null,
+    last_fire_time timestamp with time zone,
+    last_fired_at timestamp with time zone,
+    last_task_id uuid,
+    queued integer default 0 not null,
+    check_at timestamp with time zone,
+    overlap_policy text not null,
+    missed_policy text not null,
+    missed_limit integer not null,
+    jitter_s double precision not null,
+    start_at timestamp with time zone,
+    end_at timestamp with time zone,
+    task_type text not null,
+    payload json not null,
+    queue text not null,
+    priority smallint not null,
+    concurrency_key text,
+    estimate integer,
+    max_retries smallint,
+    retry_backoff text,
+    retry_delay_s double precision,
+    retry_max_delay_s double precision,
+    retry_jitter text,
+    timeout_s double precision,
+    callback_url text,
+    metadata jsonb,
+    version integer default 1 not null,
+    created_at timestamp with time zone not null,
+    constraint schedule_tenant_id_name_shard_key UNIQUE (tenant_id, name, shard),
+    constraint schedule_pkey PRIMARY KEY (id, shard),
+    constraint fires_only_once CHECK ((next_fire_time > last_fire_time)),
+    constraint schedule_check CHECK (((next_fire_time IS NULL) OR (status = 'ACTIVE'::text))),
+    constraint schedule_jitter_s_check CHECK ((jitter_s >= (0)::double precision)),
+    constraint schedule_missed_limit_check CHECK (((missed_limit >= 1) AND (missed_limit <= 1000))),
+    constraint schedule_missed_policy_check CHECK ((missed_policy = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
+    constraint schedule_overlap_policy_check CHECK ((overlap_policy = ANY (ARRAY['skip'::text, 'queue'::text, 'cancel_running'::text]))),
+    constraint schedule_priority_check CHECK ((priority = ANY (ARRAY[0, 5, 10]))),
+    constraint schedule_queued_check CHECK ((queued >= 0)),
+    constraint schedule_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'PAUSED'::text, 'INVALID'::text, 'ENDED'::text])))
+) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+
+create table skiplane.schedule_queue (
+    schedule_id uuid not null,
+    fire_time timestamp with time zone not null,
+    shard smallint not null,
+    task_id uuid not null,
+    constraint schedule_queue_pkey PRIMARY KEY (schedule_id, fire_time, shard)
+);
+
 create table skiplane.schema_version (
     version_num character varying(32) not null,
     constraint schema_version_pkc PRIMARY KEY (version_num)
@@ -226,13 +285,6 @@ create table skiplane.setting (
     value jsonb not null,
     constraint setting_pkey PRIMARY KEY (name)
 );
-
-create unlogged table skiplane.submission_budget (
-    tenant_id text not null,
-    tokens double precision not null,
-    at timestamp with time zone not null,
-    constraint submission_budget_pkey PRIMARY KEY (tenant_id)
-) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 
 create table skiplane.task (
     id uuid not null,
@@ -366,10 +418,6 @@ create table skiplane.worker (
 
 CREATE INDEX action_at ON skiplane.action USING brin (at);
 
-CREATE INDEX api_key_created ON skiplane.api_key USING btree (created_at, key_id);
-
-CREATE INDEX attempt_finished ON skiplane.attempt USING btree (finished_at);
-
 CREATE INDEX checkpoint_updated ON skiplane.checkpoint USING brin (updated_at);
 
 CREATE INDEX dead_queue ON skiplane.dead USING btree (queue, id);
@@ -390,13 +438,19 @@ CREATE INDEX lease_until ON skiplane.lease USING btree (shard, until);
 
 CREATE INDEX lease_worker ON skiplane.lease USING btree (worker_id);
 
-CREATE INDEX outcome_finished ON skiplane.outcome USING btree (finished_at);
-
 CREATE INDEX outcome_unhappy ON skiplane.outcome USING btree (id) WHERE (status <> 'SUCCEEDED'::skiplane.task_status);
 
 CREATE INDEX ready_expiry ON skiplane.ready USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
 CREATE INDEX ready_order ON skiplane.ready USING btree (lane, due_at, estimate, id);
+
+CREATE INDEX schedule_due ON skiplane.schedule USING btree (shard, next_fire_time) WHERE (next_fire_time IS NOT NULL);
+
+CREATE INDEX schedule_unread ON skiplane.schedule USING btree (shard, id) WHERE ((next_fire_time IS NULL) AND (status = 'ACTIVE'::text));
+
+CREATE INDEX schedule_unusual ON skiplane.schedule USING btree (status, id) WHERE (status <> 'ACTIVE'::text);
+
+CREATE INDEX schedule_waiting ON skiplane.schedule USING btree (shard, check_at) WHERE (check_at IS NOT NULL);
 
 CREATE INDEX task_tenant ON skiplane.task USING btree (tenant_id, id);
 
@@ -407,6 +461,45 @@ CREATE INDEX timer_due ON skiplane.timer USING btree (due_at, shard);
 CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- Views
+
+-- view skiplane.cron_fires
+--     cron_id uuid
+--     fire_time timestamp with time zone
+--     fired_at timestamp with time zone
+--     outcome text
+--     task_id uuid
+--     reason text
+--   granted: select to skiplane_operator, select to skiplane_reader
+
+-- view skiplane.cron_tasks
+--     cron_id uuid
+--     name text
+--     cron_expression text
+--     timezone text
+--     task_type text
+--     payload json
+--     queue text
+--     priority smallint
+--     max_retries smallint
+--     timeout_seconds double precision
+--     overlap_policy text
+--     enabled boolean
+--     last_fired_at timestamp with time zone
+--     next_fire_time timestamp with time zone
+--     tenant_id text
+--     created_at timestamp with time zone
+--     status text
+--     reason text
+--     missed_policy text
+--     missed_limit integer
+--     jitter_seconds double precision
+--     start_at timestamp with time zone
+--     end_at timestamp with time zone
+--     last_fire_time timestamp with time zone
+--     last_task_id uuid
+--     queued integer
+--     version integer
+--   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.dead_letter_queue
 --     task_id uuid
@@ -480,11 +573,8 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._bounded_number(p_object jsonb, p_field text, p_most double precision) returns double precision
 --   sql, immutable, parallel safe
 
--- function skiplane._candidates(p_status text[], p_tenant_id text, p_workflow_id uuid, p_before uuid, p_after uuid, p_most integer, OUT ids uuid[], OUT floor_id uuid) returns record
---   plpgsql, stable, jit=off, enable_seqscan=off
-
--- function skiplane._changes_since(p_since timestamp with time zone, p_xid bigint, p_exact boolean, p_near xid8, p_most integer) returns TABLE(task_id uuid, status text, at timestamp with time zone, day date)
---   plpgsql, stable, jit=off, enable_seqscan=off
+-- function skiplane._cancel_if_active(p_task_id uuid, p_reason text) returns boolean
+--   plpgsql, volatile
 
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
@@ -494,6 +584,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._check_expiry(p_expires_at timestamp with time zone, p_start timestamp with time zone) returns void
 --   plpgsql, volatile
+
+-- function skiplane._check_expression(p_expression text, p_zone text) returns void
+--   plpgsql, immutable
 
 -- function skiplane._check_fields(p_object jsonb, p_known text[], p_where text) returns void
 --   plpgsql, immutable
@@ -510,6 +603,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_name(p_field text, p_value text) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_next(p_next timestamp with time zone, p_schedule skiplane.schedule, p_now timestamp with time zone) returns timestamp with time zone
+--   plpgsql, volatile
+
 -- function skiplane._check_number(p_field text, p_value double precision, p_least double precision, p_most double precision) returns void
 --   plpgsql, immutable
 
@@ -518,12 +614,6 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
 --   plpgsql, volatile
-
--- function skiplane._check_visible(p_task_id uuid, p_within text) returns void
---   plpgsql, stable
-
--- function skiplane._check_within(p_within text, p_tenant_id text) returns void
---   plpgsql, immutable
 
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
@@ -545,9 +635,6 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready) returns jsonb
 --   plpgsql, volatile
-
--- function skiplane._documents(p_task_ids uuid[]) returns TABLE(task_id uuid, tenant_id text, version integer, status text, document jsonb)
---   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._drop_day(p_parent text, p_day date) returns text[]
 --   plpgsql, volatile, lock_timeout=500ms
@@ -585,8 +672,17 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 --   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._fire_day(p_now timestamp with time zone) returns date
+--   plpgsql, volatile
+
+-- function skiplane._fire_outcome(s skiplane.schedule, p_catch_up boolean) returns text
+--   plpgsql, volatile
+
 -- function skiplane._first_place() returns bigint
 --   sql, volatile
+
+-- function skiplane._has_ended(p_task_id uuid) returns boolean
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
@@ -612,9 +708,6 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._is_waited_for(p_queue text) returns boolean
 --   plpgsql, volatile
 
--- function skiplane._key_document(p_key skiplane.api_key) returns jsonb
---   sql, stable
-
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
@@ -632,6 +725,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._lock_schedule(p_id uuid) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
 --   sql, volatile
@@ -651,10 +747,10 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._move_ready(p_ids uuid[], p_lane bigint, p_queue text, p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
-
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
+--   plpgsql, volatile
+
+-- function skiplane._note_fires(p_moves skiplane.fire_move[], p_ids uuid[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile
 
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
@@ -690,17 +786,11 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._put_timer(p_row skiplane.timer) returns void
 --   plpgsql, volatile
 
--- function skiplane._queue_depths() returns TABLE(queue text, depth bigint)
---   sql, stable
-
 -- function skiplane._read_cursor(p_cursor text) returns uuid
 --   plpgsql, immutable
 
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
-
--- function skiplane._read_metadata(p_metadata text[], p_tenant_id text) returns jsonb[]
---   plpgsql, volatile
 
 -- function skiplane._read_payloads(p_payloads text[]) returns json[]
 --   plpgsql, immutable
@@ -708,11 +798,17 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._read_results(p_results text[], OUT results json[], OUT bad integer[]) returns record
 --   plpgsql, immutable
 
+-- function skiplane._read_schedule(p_object jsonb, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile
+
 -- function skiplane._refuse(p_code text, p_field text, p_value text, p_message text, p_remedy text) returns void
 --   plpgsql, volatile
 
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
+
+-- function skiplane._release_next(p_schedule skiplane.schedule, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -726,19 +822,28 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
--- function skiplane._setting_number(p_name text, p_default double precision) returns double precision
+-- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
 --   sql, stable
+
+-- function skiplane._schedule_fields() returns text[]
+--   sql, immutable, parallel safe
+
+-- function skiplane._schedule_options(s skiplane.schedule) returns jsonb
+--   sql, stable
+
+-- function skiplane._schedule_task(s skiplane.schedule, p_task_id uuid, p_fire timestamp with time zone, p_due timestamp with time zone, p_now timestamp with time zone) returns skiplane.timer
+--   plpgsql, immutable
 
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
 --   sql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._start_fires(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
 
 -- function skiplane._store_timer(p_id uuid, p_due_at timestamp with time zone, p_status skiplane.task_status, p_key text, p_payload json, p_task skiplane.task, p_attempt smallint, p_fence integer) returns void
---   plpgsql, volatile
-
--- function skiplane._store_varied(p_ids uuid[], p_payloads json[], p_metadata jsonb[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
 
 -- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
@@ -795,17 +900,11 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
--- function skiplane._whole_xid(p_xid xid, p_near xid8) returns bigint
---   sql, immutable, parallel safe
-
--- function skiplane.authenticate_api_key(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+-- function skiplane._without_nulls(p_object jsonb) returns jsonb
+--   sql, immutable
 
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
-
--- function skiplane.cancel_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.checkpoint_task(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
@@ -816,26 +915,23 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
--- function skiplane.create_api_key(p_key_id text, p_hash bytea, p_name text, p_role text, p_tenant_id text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+-- function skiplane.create_cron_task(p_name text, p_cron_expression text, p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_timezone text DEFAULT 'UTC'::text, p_overlap_policy text DEFAULT 'skip'::text, p_missed_policy text DEFAULT 'once'::text, p_missed_limit integer DEFAULT 10, p_enabled boolean DEFAULT true, p_jitter_seconds double precision DEFAULT 0, p_start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_end_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.delete_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.discard_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
-
--- function skiplane.discard_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.drain_worker(p_worker_id uuid, p_actor text DEFAULT NULL::text) returns boolean
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
--- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
+-- function skiplane.edit_cron_task(p_cron_id uuid, p_version integer, p_changes jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
--- function skiplane.edit_task_within(p_within text, p_task_id uuid, p_version integer, p_changes jsonb, p_actor text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
-
--- function skiplane.ended_tasks(p_task_ids uuid[], p_within text[] DEFAULT NULL::text[]) returns TABLE(task_id uuid, document text)
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
+-- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
@@ -843,11 +939,20 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.extend_leases(p_worker_ids uuid[], p_lease_seconds double precision DEFAULT 10, p_shard smallint DEFAULT 0) returns TABLE(worker_id uuid, overdue boolean)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
+-- function skiplane.find_cron_task(p_name text, p_tenant_id text DEFAULT 'default'::text) returns uuid
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.finish_and_claim(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_failures text, p_queues text[], p_limit integer, p_task_types text[] DEFAULT NULL::text[], p_lease_seconds double precision DEFAULT 10, p_cursor jsonb DEFAULT NULL::jsonb, p_shard smallint DEFAULT 0, OUT stale uuid[], OUT lease_id bigint, OUT tasks text, OUT cursor jsonb) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.finish_tasks(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] DEFAULT NULL::integer[], p_took_us integer[] DEFAULT NULL::integer[], p_failures text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns uuid[]
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.fire_schedules(p_moves jsonb, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_hashjoin=off, enable_mergejoin=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.get_cron_task(p_cron_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.get_result(p_task_id uuid) returns TABLE(task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -864,41 +969,29 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.heartbeat(p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb DEFAULT NULL::jsonb, p_lease_seconds double precision DEFAULT 10, p_reconcile boolean DEFAULT true, p_shard smallint DEFAULT 0, OUT lost uuid[], OUT draining boolean, OUT extended integer) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
--- function skiplane.list_api_keys(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+-- function skiplane.list_cron_tasks(p_status text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.list_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.list_fires(p_cron_id uuid, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
--- function skiplane.list_tasks_page(p_within text DEFAULT NULL::text, p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_workflow_id uuid DEFAULT NULL::uuid, p_tag text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, OUT documents text[], OUT next_cursor text) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
-
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
--- function skiplane.measurements() returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
-
--- function skiplane.overflow_queue(p_queue text) returns text
---   sql, immutable, parallel safe, granted to skiplane_operator
+-- function skiplane.pause_cron_task(p_cron_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.promote_tasks(p_limit integer DEFAULT 1000, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT promoted integer, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.queue_channel(p_queue text) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
-
--- function skiplane.queue_pressure() returns TABLE(queue text, depth bigint, pressure text)
---   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
-
--- function skiplane.read_events(p_place jsonb DEFAULT NULL::jsonb, p_most integer DEFAULT 20000, OUT events text, OUT place jsonb) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
-
--- function skiplane.read_tasks(p_task_ids uuid[], p_within text[]) returns TABLE(ordinal integer, version integer, document text)
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
 
 -- function skiplane.refresh_depth(p_shard smallint DEFAULT 0) returns double precision
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
@@ -909,16 +1002,19 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.register_worker(p_worker_id uuid, p_name text, p_queues text[], p_task_types text[] DEFAULT NULL::text[], p_concurrency integer DEFAULT 1, p_host text DEFAULT NULL::text, p_pid integer DEFAULT NULL::integer, p_lease_seconds double precision DEFAULT 10, p_supervisor_id uuid DEFAULT NULL::uuid) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
+-- function skiplane.release_queued_fires(p_limit integer DEFAULT 100, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
 -- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[]) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share double precision, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
--- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+-- function skiplane.resume_cron_task(p_cron_id uuid, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
--- function skiplane.retry_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+-- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.retry_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 500, p_actor text DEFAULT NULL::text) returns integer
@@ -930,14 +1026,8 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.retry_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
--- function skiplane.retry_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
-
--- function skiplane.return_overflow(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
-
--- function skiplane.revoke_api_key(p_key_id text, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+-- function skiplane.run_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.schema_info() returns jsonb
 --   sql, stable, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -951,9 +1041,6 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.submit_batch(p_task_type text, p_payloads text[], p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_keys text[] DEFAULT NULL::text[], p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns uuid[]
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
--- function skiplane.submit_group(p_options jsonb, p_payloads text[], p_tenant_id text, p_metadata text[] DEFAULT NULL::text[], p_keys text[] DEFAULT NULL::text[]) returns SETOF skiplane.submitted
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, lock_timeout=3s, granted to skiplane_operator
-
 -- function skiplane.submit_task(p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_key text DEFAULT NULL::text, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns skiplane.submitted
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
@@ -966,8 +1053,8 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
--- function skiplane.take_submissions(p_tenant_id text, p_needed integer, p_wanted integer DEFAULT 0, OUT granted integer, OUT retry_after double precision) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+-- function skiplane.take_due_schedules(p_limit integer DEFAULT 200, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT taken_at timestamp with time zone, OUT due json, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.task_shard(p_task_id uuid) returns smallint
 --   sql, immutable, strict, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker

@@ -1,5 +1,5 @@
 -- Partitions: made ahead, dropped when they are old and nothing live is in them.
--- task, outcome and attempt by the UTC day of activation; timer by the UTC day of the due time.
+-- task, outcome and attempt by the UTC day of activation; fire by that of the fire; timer by the UTC day of the due time.
 -- A new partition is made as a table of its own and attached: ATTACH lets readers and writers go on, where
 -- CREATE TABLE ... PARTITION OF would stop them. Maintenance gives up every lock within a second; its next run tries
 -- again. A drop stops everybody, so what is slow comes before it, and its locks are given up sooner than
@@ -133,6 +133,9 @@ begin
         return not exists (select from skiplane.timer w
             where w.due_at >= p_day::timestamptz and w.due_at < (p_day + 1)::timestamptz);
     end if;
+    if p_parent = 'fire' then
+        return true;
+    end if;
     return not exists (select from skiplane.task t where t.day = p_day and not exists (
         select from skiplane.outcome o where o.id = t.id and o.shard = t.shard and o.day = p_day) limit 1);
 end
@@ -145,7 +148,7 @@ create or replace function skiplane._day_partitions(p_parent text, p_day date) r
 language sql stable
 as $$
     select x.parent, p.child
-    from unnest(case p_parent when 'timer' then '{timer}' else '{attempt,outcome,task}' end::text[])
+    from unnest(case p_parent when 'timer' then '{timer}' when 'fire' then '{fire}' else '{attempt,outcome,task}' end::text[])
         with ordinality as x (parent, ord)
     cross join lateral skiplane._partitions_before(x.parent, p_day + 1) p
     where p.day_from = p_day order by x.ord
@@ -214,7 +217,7 @@ begin
         return;
     end if;
     -- task after the others: see _active_day.
-    foreach v_parent in array '{outcome,attempt,task,timer}'::text[] loop
+    foreach v_parent in array '{outcome,attempt,task,fire,timer}'::text[] loop
         return query select * from skiplane._make_ahead(v_parent, v_today, p_days_ahead);
         v_made := v_made or found;
     end loop;
@@ -231,6 +234,7 @@ begin
     for r in
         select 'timer' as parent, p.day_from from skiplane._partitions_before('timer', v_today - 1) p
         union all select 'task', p.day_from from skiplane._partitions_before('task', v_today - v_keep) p
+        union all select 'fire', p.day_from from skiplane._partitions_before('fire', v_today - v_keep) p
     loop
         if skiplane._close_day(r.parent, r.day_from) then
             v_parents := v_parents || r.parent;
