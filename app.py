@@ -16,9 +16,10 @@ from .schedules import Cron
 from .schema.errors import Unavailable
 from .schema.pools import AsyncPool, SyncPool
 from .verbs import Verbs
+from .workflows.verbs import WorkflowVerbs
 
 
-class Skiplane(Declaring, Verbs):
+class Skiplane(Declaring, Verbs, WorkflowVerbs):
     """An app: its tasks, and the database in which they wait.
 
     Nothing is opened before it is needed, so an app may be made at import time.

@@ -88,6 +88,24 @@ create table skiplane.attempt (
     constraint attempt_outcome_check CHECK ((outcome = ANY (ARRAY['error'::text, 'permanent'::text, 'timeout'::text, 'lost'::text, 'cancelled'::text])))
 ) partition by range (day);
 
+create table skiplane.blocked (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    fence integer default 0 not null,
+    lane bigint,
+    estimate integer,
+    expires_at timestamp with time zone,
+    run_when text,
+    waiting integer not null,
+    failed integer default 0 not null,
+    skipped integer default 0 not null,
+    constraint blocked_pkey PRIMARY KEY (id, shard),
+    constraint blocked_failed_check CHECK ((failed >= 0)),
+    constraint blocked_skipped_check CHECK ((skipped >= 0)),
+    constraint blocked_waiting_check CHECK ((waiting >= 0))
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.5);
+
 create table skiplane.checkpoint (
     id uuid not null,
     shard smallint not null,
@@ -182,6 +200,7 @@ create table skiplane.lease (
     attempts smallint[] not null,
     fences integer[] not null,
     started timestamp with time zone[] not null,
+    workflows boolean default false not null,
     constraint lease_pkey PRIMARY KEY (lease_id, shard),
     constraint lease_ids_check CHECK ((cardinality(ids) > 0))
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
@@ -414,6 +433,55 @@ create table skiplane.worker (
     constraint worker_pkey PRIMARY KEY (worker_id)
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500, autovacuum_vacuum_cost_delay=0);
 
+create table skiplane.workflow (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    name text not null,
+    tenant_id text not null,
+    task_count integer not null,
+    idempotency_key text,
+    metadata jsonb,
+    definition jsonb not null,
+    created_at timestamp with time zone not null,
+    constraint workflow_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_task_count_check CHECK ((task_count > 0))
+) partition by range (day);
+
+create table skiplane.workflow_state (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    status text not null,
+    pending integer not null,
+    failed integer default 0 not null,
+    cancelled integer default 0 not null,
+    stopped boolean default false not null,
+    completed_at timestamp with time zone,
+    constraint workflow_state_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_state_cancelled_check CHECK ((cancelled >= 0)),
+    constraint workflow_state_check CHECK (((pending = 0) = (status <> 'RUNNING'::text))),
+    constraint workflow_state_check1 CHECK (((completed_at IS NULL) = (status = 'RUNNING'::text))),
+    constraint workflow_state_failed_check CHECK ((failed >= 0)),
+    constraint workflow_state_pending_check CHECK ((pending >= 0)),
+    constraint workflow_state_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'SUCCEEDED'::text, 'FAILED'::text, 'CANCELLED'::text])))
+) partition by range (day);
+
+create table skiplane.workflow_task (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    workflow_id uuid not null,
+    name text not null,
+    run_when text,
+    delay_s double precision,
+    parents uuid[],
+    children uuid[],
+    constraint workflow_task_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_task_delay_s_check CHECK ((delay_s >= (0)::double precision)),
+    constraint workflow_task_run_when_check CHECK ((run_when = ANY (ARRAY['all_done'::text, 'any_failed'::text])))
+) partition by range (day);
+
 -- Indexes
 
 CREATE INDEX action_at ON skiplane.action USING brin (at);
@@ -459,6 +527,10 @@ CREATE INDEX task_workflow ON skiplane.task USING btree (workflow_id) WHERE (wor
 CREATE INDEX timer_due ON skiplane.timer USING btree (due_at, shard);
 
 CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
+
+CREATE INDEX workflow_state_status ON skiplane.workflow_state USING btree (status, id) WHERE (status <> 'SUCCEEDED'::text);
+
+CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- Views
 
@@ -543,6 +615,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --     workflow_id uuid
 --     tenant_id text
 --     metadata jsonb
+--     task_name text
 --   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.workers
@@ -559,6 +632,16 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --     holding integer
 --   granted: select to skiplane_operator, select to skiplane_reader
 
+-- view skiplane.workflows
+--     workflow_id uuid
+--     workflow_name text
+--     status text
+--     dag_definition jsonb
+--     created_at timestamp with time zone
+--     completed_at timestamp with time zone
+--     tenant_id text
+--   granted: select to skiplane_operator, select to skiplane_reader
+
 -- Functions
 
 -- function skiplane._activate(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
@@ -573,9 +656,30 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._bounded_number(p_object jsonb, p_field text, p_most double precision) returns double precision
 --   sql, immutable, parallel safe
 
+<<<<<<< HEAD
 -- function skiplane._cancel_if_active(p_task_id uuid, p_reason text) returns boolean
 --   plpgsql, volatile
 
+=======
+-- function skiplane._cancel_active(p_workflow skiplane.workflow, p_reason text) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_all(p_workflow skiplane.workflow, p_reason text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_blocked(p_task skiplane.task, p_reason text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_running(p_lease skiplane.lease, p_ids uuid[], p_reason text) returns integer
+--   plpgsql, volatile
+
+-- function skiplane._cancel_waiting(p_row skiplane.timer, p_day date, p_reason text) returns void
+--   plpgsql, volatile
+
+-- function skiplane._carry_on(p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+>>>>>>> workflow
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
 
@@ -612,10 +716,13 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_options(p_task_type text, p_queue text, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_callback_url text) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_payloads_and_triggers(p_tasks jsonb) returns void
+--   plpgsql, immutable
+
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
 --   plpgsql, volatile
 
--- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
+-- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
@@ -623,6 +730,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._close_day(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, lock_timeout=500ms
+
+-- function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
@@ -633,7 +743,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._day_partitions(p_parent text, p_day date) returns TABLE(parent text, child regclass)
 --   sql, stable
 
--- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready) returns jsonb
+-- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready, p_blocked skiplane.blocked) returns jsonb
 --   plpgsql, volatile
 
 -- function skiplane._drop_day(p_parent text, p_day date) returns text[]
@@ -660,6 +770,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._end_task(p_id uuid, p_shard smallint, p_day date, p_status skiplane.task_status, p_attempt smallint, p_fence integer, p_started timestamp with time zone, p_worker_id uuid, p_error_type text, p_error_message text) returns void
 --   plpgsql, volatile
 
+-- function skiplane._ended_members(p_ids uuid[], p_day date, p_shard smallint, OUT ids uuid[], OUT workflows uuid[], OUT kinds text[], OUT reasons text[]) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
@@ -672,23 +785,48 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 --   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
+<<<<<<< HEAD
 -- function skiplane._fire_day(p_now timestamp with time zone) returns date
 --   plpgsql, volatile
 
 -- function skiplane._fire_outcome(s skiplane.schedule, p_catch_up boolean) returns text
 --   plpgsql, volatile
+=======
+-- function skiplane._find_workflow(p_workflow_id uuid) returns skiplane.workflow
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+>>>>>>> workflow
 
 -- function skiplane._first_place() returns bigint
 --   sql, volatile
 
+<<<<<<< HEAD
 -- function skiplane._has_ended(p_task_id uuid) returns boolean
 --   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+=======
+-- function skiplane._graph_edges(p_tasks jsonb, p_names text[], OUT froms integer[], OUT tos integer[]) returns record
+--   plpgsql, stable
+
+-- function skiplane._graph_name(p_name text) returns text
+--   sql, stable, parallel safe
+
+-- function skiplane._graph_names(p_tasks jsonb) returns text[]
+--   plpgsql, stable
+
+-- function skiplane._graph_nodes(p_workflow skiplane.workflow) returns TABLE(task_id uuid, name text, task_type text, queue text, status text, run_when text, parents uuid[], attempt smallint, started_at timestamp with time zone, completed_at timestamp with time zone, next_attempt_at timestamp with time zone, error_type text, error_message text)
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+>>>>>>> workflow
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
 
 -- function skiplane._heed_clock(p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._hold_workflow(p_workflow_id uuid) returns skiplane.workflow_state
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._id_after(p_id uuid, p_count integer) returns uuid
+--   sql, immutable, strict, parallel safe
 
 -- function skiplane._id_day(p_task_id uuid) returns date
 --   sql, immutable, strict, parallel safe
@@ -708,6 +846,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._is_waited_for(p_queue text) returns boolean
 --   plpgsql, volatile
 
+-- function skiplane._known_workflow(p_workflow_id uuid) returns skiplane.workflow
+--   plpgsql, volatile
+
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
@@ -720,7 +861,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._lease_rows(p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone) returns record
+-- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT workflows boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
@@ -738,6 +879,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._make_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, TimeZone=UTC
 
+-- function skiplane._member_template(p_template skiplane.task, p_shard smallint, p_workflow_id uuid) returns skiplane.task
+--   plpgsql, immutable
+
 -- function skiplane._merge_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint) returns integer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
@@ -747,11 +891,22 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._name_cycle(p_names text[], p_parent integer[], OUT places integer[], OUT path text) returns record
+--   plpgsql, immutable
+
+-- function skiplane._name_in_workflow(p_task_id uuid, p_shard smallint) returns text
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
 --   plpgsql, volatile
 
+<<<<<<< HEAD
 -- function skiplane._note_fires(p_moves skiplane.fire_move[], p_ids uuid[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile
+=======
+-- function skiplane._next_step(p_run_when text, p_waiting integer, p_failed integer, p_skipped integer) returns text
+--   sql, immutable, parallel safe
+>>>>>>> workflow
 
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
 --   plpgsql, immutable
@@ -792,6 +947,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
 
+-- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT froms integer[], OUT tos integer[]) returns record
+--   plpgsql, stable
+
 -- function skiplane._read_payloads(p_payloads text[]) returns json[]
 --   plpgsql, immutable
 
@@ -804,11 +962,31 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._refuse(p_code text, p_field text, p_value text, p_message text, p_remedy text) returns void
 --   plpgsql, volatile
 
+-- function skiplane._refuse_cycle(p_names text[], p_froms integer[], p_tos integer[]) returns void
+--   plpgsql, immutable
+
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
 
+<<<<<<< HEAD
 -- function skiplane._release_next(p_schedule skiplane.schedule, p_now timestamp with time zone) returns skiplane.schedule
 --   plpgsql, volatile, jit=off, enable_seqscan=off
+=======
+-- function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._release_after(p_leases skiplane.lease[], p_shard smallint) returns void
+--   plpgsql, volatile
+
+-- function skiplane._release_by_task(p_id uuid, p_day date, p_fence integer, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._release_dependents(p_ids uuid[], p_shard smallint, p_succeeded boolean DEFAULT false) returns void
+--   plpgsql, volatile
+
+-- function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+>>>>>>> workflow
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -822,6 +1000,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+<<<<<<< HEAD
 -- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
 --   sql, stable
 
@@ -833,11 +1012,31 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._schedule_task(s skiplane.schedule, p_task_id uuid, p_fire timestamp with time zone, p_due timestamp with time zone, p_now timestamp with time zone) returns skiplane.timer
 --   plpgsql, immutable
+=======
+-- function skiplane._retry_dead_members(p_task_type text, p_queue text, p_tenant_id text, p_limit integer, p_actor text) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._retry_member(p_task skiplane.task, p_reason text, p_actor text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._revive(p_workflow_id uuid, p_ids uuid[]) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+>>>>>>> workflow
 
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
 --   sql, volatile, jit=off, enable_seqscan=off
 
+<<<<<<< HEAD
 -- function skiplane._start_fires(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
+=======
+-- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
+>>>>>>> workflow
 --   plpgsql, volatile
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
@@ -852,7 +1051,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task) returns skiplane.submitted
 --   plpgsql, stable
 
--- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns void
+-- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns boolean
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._suspicious_json(p_text text) returns boolean
@@ -900,11 +1099,28 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+<<<<<<< HEAD
 -- function skiplane._without_nulls(p_object jsonb) returns jsonb
 --   sql, immutable
+=======
+-- function skiplane._workflow_answer(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile
+
+-- function skiplane._workflow_document(p_workflow skiplane.workflow) returns jsonb
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._workflow_template(p_options jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone) returns skiplane.task
+--   plpgsql, volatile
+
+-- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT numbers integer[]) returns record
+--   plpgsql, volatile
+>>>>>>> workflow
 
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.cancel_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.checkpoint_task(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
@@ -915,11 +1131,16 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+<<<<<<< HEAD
 -- function skiplane.create_cron_task(p_name text, p_cron_expression text, p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_timezone text DEFAULT 'UTC'::text, p_overlap_policy text DEFAULT 'skip'::text, p_missed_policy text DEFAULT 'once'::text, p_missed_limit integer DEFAULT 10, p_enabled boolean DEFAULT true, p_jitter_seconds double precision DEFAULT 0, p_start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_end_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.delete_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+=======
+-- function skiplane.dependency_results(p_task_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+>>>>>>> workflow
 
 -- function skiplane.discard_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
@@ -963,6 +1184,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.get_task(p_task_id uuid) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.get_workflow(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.health() returns TABLE(check_name text, ok boolean, detail text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
@@ -979,6 +1203,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.list_workflows(p_status text[] DEFAULT NULL::text[], p_name text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
@@ -1026,8 +1253,13 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.retry_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
+<<<<<<< HEAD
 -- function skiplane.run_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+=======
+-- function skiplane.retry_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+>>>>>>> workflow
 
 -- function skiplane.schema_info() returns jsonb
 --   sql, stable, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -1046,6 +1278,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.submit_tasks(p_tasks jsonb) returns SETOF skiplane.submitted
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.submit_workflow(p_name text, p_tasks jsonb, p_idempotency_key text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.sweep_history(p_limit integer DEFAULT 1000) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
@@ -1073,3 +1308,12 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.worker_channel(p_worker_id uuid) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
+
+-- function skiplane.workflow_graph(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_results(p_workflow_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_status(p_workflow_id uuid) returns text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker

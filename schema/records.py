@@ -116,6 +116,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Any = None
     tenant_id: str | None = None
     workflow_id: UUID | None = None
+    task_name: str | None = None
     worker_id: UUID | None = None
     lease_expiry: datetime | None = None
     version: int = 0

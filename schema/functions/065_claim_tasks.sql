@@ -197,7 +197,7 @@ comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double p
 -- Day by day: a partition is only left out of a plan by an equation with its key, not by an array of days.
 create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
-    out tasks text, out least_timeout double precision
+    out tasks text, out least_timeout double precision, out workflows boolean
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -208,7 +208,7 @@ declare
     v_some record;
 begin
     for v_day in select distinct d from unnest(p_days) d loop
-        select array_agg(u.ord) as places, min(t.timeout_s) as timeout_s, array_agg(
+        select array_agg(u.ord) as places, min(t.timeout_s) as timeout_s, bool_or(t.workflow_id is not null) as workflows, array_agg(
             '{"task_id":"' || t.id || '","task_type":' || to_json(t.task_type) || ',"attempt":' || u.attempt
             || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload::text
             || case when t.timeout_s is null then '' else ',"timeout_seconds":' || t.timeout_s end
@@ -226,13 +226,14 @@ begin
         v_places := v_places || v_some.places;
         v_parts := v_parts || v_some.parts;
         least_timeout := least(least_timeout, v_some.timeout_s);
+        workflows := coalesce(workflows, false) or coalesce(v_some.workflows, false);
     end loop;
     select '[' || string_agg(u.part, ',' order by u.place) || ']' into tasks from unnest(v_places, v_parts) as u (place, part);
 end
 $$;
 
 comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
-'What a worker needs of claimed tasks, as a JSON array in their order, and the least of their time-outs.';
+'What a worker needs of claimed tasks, as a JSON array in their order, the least of their time-outs, and whether workflows are among them.';
 
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.
@@ -251,6 +252,7 @@ declare
     v_attempts smallint[];
     v_fences integer[];
     v_kill double precision;
+    v_workflows boolean;
 begin
     with gone as (
         delete from skiplane.ready r where r.ctid = any (p_rows) and r.shard = p_shard
@@ -267,13 +269,13 @@ begin
         return;
     end if;
     lease_id := nextval('skiplane.lease_number');
-    select d.tasks, d.least_timeout into tasks, v_kill
+    select d.tasks, d.least_timeout, d.workflows into tasks, v_kill, v_workflows
     from skiplane._claim_document(v_ids, v_days, v_attempts, v_fences, p_shard) d;
     insert into skiplane.lease (
-        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started)
+        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, workflows)
     values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,
         p_now + make_interval(secs => v_kill + 10), v_ids, v_days, v_attempts, v_fences,
-        array_fill(null::timestamptz, array[cardinality(v_ids)]));
+        array_fill(null::timestamptz, array[cardinality(v_ids)]), coalesce(v_workflows, false));
 end
 $$;
 
