@@ -155,7 +155,6 @@ class Task(Generic[P, R]):
         """Give the checked JSON that a submission with these arguments would send."""
         return self._payload(args, kwargs)
 
-<<<<<<< HEAD
     def checked_payload(self, item: Any) -> msgspec.Raw:
         """Give the checked JSON of a dict of arguments, or of the one argument; None is none."""
         named = {} if item is None else item
@@ -166,7 +165,7 @@ class Task(Generic[P, R]):
     def given_options(self) -> dict[str, Any]:
         """Give the options that were set for this task, by their Python names."""
         return {**_defaults(self.definition), **self._layer}
-=======
+
     def step(self, *args: P.args, **kwargs: P.kwargs) -> Step:
         """Give the task with these arguments, checked, as a step of a workflow.
 
@@ -174,7 +173,6 @@ class Task(Generic[P, R]):
             InvalidInput: An argument does not fit or cannot be sent as JSON.
         """
         return Step(self.name, self._payload(args, kwargs), self._options, self.app)
->>>>>>> workflow
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Submitted]:
         return submit_task(self.name, self._payload(args, kwargs), self._options)

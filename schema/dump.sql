@@ -33,6 +33,13 @@ create type skiplane.submitted as (
     duplicate boolean
 );
 
+create type skiplane.task_change as (
+    task_id uuid,
+    status text,
+    at timestamp with time zone,
+    day date
+);
+
 create type skiplane.task_status as enum (
     'SCHEDULED',
     'BLOCKED',
@@ -61,6 +68,24 @@ create table skiplane.action (
     detail jsonb,
     constraint action_pkey PRIMARY KEY (task_id, n, shard)
 );
+
+create table skiplane.api_key (
+    key_id text not null,
+    hash bytea not null,
+    name text not null,
+    role text not null,
+    tenant_id text,
+    created_at timestamp with time zone not null,
+    created_by text not null,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    last_used_at timestamp with time zone,
+    constraint api_key_hash_key UNIQUE (hash),
+    constraint api_key_pkey PRIMARY KEY (key_id),
+    constraint api_key_hash_check CHECK ((octet_length(hash) = 32)),
+    constraint api_key_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'producer'::text, 'operator'::text, 'admin'::text])))
+) with (fillfactor=70);
 
 create table skiplane.applied_file (
     name text not null,
@@ -305,6 +330,13 @@ create table skiplane.setting (
     constraint setting_pkey PRIMARY KEY (name)
 );
 
+create unlogged table skiplane.submission_budget (
+    tenant_id text not null,
+    tokens double precision not null,
+    at timestamp with time zone not null,
+    constraint submission_budget_pkey PRIMARY KEY (tenant_id)
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
+
 create table skiplane.task (
     id uuid not null,
     shard smallint not null,
@@ -486,6 +518,10 @@ create table skiplane.workflow_task (
 
 CREATE INDEX action_at ON skiplane.action USING brin (at);
 
+CREATE INDEX api_key_created ON skiplane.api_key USING btree (created_at, key_id);
+
+CREATE INDEX attempt_finished ON skiplane.attempt USING btree (finished_at);
+
 CREATE INDEX checkpoint_updated ON skiplane.checkpoint USING brin (updated_at);
 
 CREATE INDEX dead_queue ON skiplane.dead USING btree (queue, id);
@@ -505,6 +541,8 @@ CREATE INDEX lease_kill ON skiplane.lease USING btree (shard, kill_at) WHERE (ki
 CREATE INDEX lease_until ON skiplane.lease USING btree (shard, until);
 
 CREATE INDEX lease_worker ON skiplane.lease USING btree (worker_id);
+
+CREATE INDEX outcome_finished ON skiplane.outcome USING btree (finished_at);
 
 CREATE INDEX outcome_unhappy ON skiplane.outcome USING btree (id) WHERE (status <> 'SUCCEEDED'::skiplane.task_status);
 
@@ -656,11 +694,6 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._bounded_number(p_object jsonb, p_field text, p_most double precision) returns double precision
 --   sql, immutable, parallel safe
 
-<<<<<<< HEAD
--- function skiplane._cancel_if_active(p_task_id uuid, p_reason text) returns boolean
---   plpgsql, volatile
-
-=======
 -- function skiplane._cancel_active(p_workflow skiplane.workflow, p_reason text) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
@@ -670,16 +703,24 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._cancel_blocked(p_task skiplane.task, p_reason text) returns boolean
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._cancel_if_active(p_task_id uuid, p_reason text) returns boolean
+--   plpgsql, volatile
+
 -- function skiplane._cancel_running(p_lease skiplane.lease, p_ids uuid[], p_reason text) returns integer
 --   plpgsql, volatile
 
 -- function skiplane._cancel_waiting(p_row skiplane.timer, p_day date, p_reason text) returns void
 --   plpgsql, volatile
 
+-- function skiplane._candidates(p_status text[], p_tenant_id text, p_workflow_id uuid, p_before uuid, p_after uuid, p_most integer, OUT ids uuid[], OUT floor_id uuid) returns record
+--   plpgsql, stable, jit=off, enable_seqscan=off
+
 -- function skiplane._carry_on(p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
->>>>>>> workflow
+-- function skiplane._changes_since(p_since timestamp with time zone, p_xid bigint, p_exact boolean, p_near xid8, p_most integer) returns TABLE(task_id uuid, status text, at timestamp with time zone, day date)
+--   plpgsql, stable, jit=off, enable_seqscan=off
+
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
 
@@ -722,6 +763,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
 --   plpgsql, volatile
 
+-- function skiplane._check_visible(p_task_id uuid, p_within text) returns void
+--   plpgsql, stable
+
+-- function skiplane._check_within(p_within text, p_tenant_id text) returns void
+--   plpgsql, immutable
+
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
@@ -745,6 +792,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready, p_blocked skiplane.blocked) returns jsonb
 --   plpgsql, volatile
+
+-- function skiplane._documents(p_task_ids uuid[]) returns TABLE(task_id uuid, tenant_id text, version integer, status text, document jsonb)
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._drop_day(p_parent text, p_day date) returns text[]
 --   plpgsql, volatile, lock_timeout=500ms
@@ -785,24 +835,18 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 --   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
-<<<<<<< HEAD
+-- function skiplane._find_workflow(p_workflow_id uuid) returns skiplane.workflow
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._fire_day(p_now timestamp with time zone) returns date
 --   plpgsql, volatile
 
 -- function skiplane._fire_outcome(s skiplane.schedule, p_catch_up boolean) returns text
 --   plpgsql, volatile
-=======
--- function skiplane._find_workflow(p_workflow_id uuid) returns skiplane.workflow
---   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
->>>>>>> workflow
 
 -- function skiplane._first_place() returns bigint
 --   sql, volatile
 
-<<<<<<< HEAD
--- function skiplane._has_ended(p_task_id uuid) returns boolean
---   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
-=======
 -- function skiplane._graph_edges(p_tasks jsonb, p_names text[], OUT froms integer[], OUT tos integer[]) returns record
 --   plpgsql, stable
 
@@ -814,7 +858,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._graph_nodes(p_workflow skiplane.workflow) returns TABLE(task_id uuid, name text, task_type text, queue text, status text, run_when text, parents uuid[], attempt smallint, started_at timestamp with time zone, completed_at timestamp with time zone, next_attempt_at timestamp with time zone, error_type text, error_message text)
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
->>>>>>> workflow
+
+-- function skiplane._has_ended(p_task_id uuid) returns boolean
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
@@ -845,6 +891,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._is_waited_for(p_queue text) returns boolean
 --   plpgsql, volatile
+
+-- function skiplane._key_document(p_key skiplane.api_key) returns jsonb
+--   sql, stable
 
 -- function skiplane._known_workflow(p_workflow_id uuid) returns skiplane.workflow
 --   plpgsql, volatile
@@ -891,6 +940,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._move_ready(p_ids uuid[], p_lane bigint, p_queue text, p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._name_cycle(p_names text[], p_parent integer[], OUT places integer[], OUT path text) returns record
 --   plpgsql, immutable
 
@@ -900,13 +952,11 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
 --   plpgsql, volatile
 
-<<<<<<< HEAD
--- function skiplane._note_fires(p_moves skiplane.fire_move[], p_ids uuid[], p_now timestamp with time zone, p_shard smallint) returns void
---   plpgsql, volatile
-=======
 -- function skiplane._next_step(p_run_when text, p_waiting integer, p_failed integer, p_skipped integer) returns text
 --   sql, immutable, parallel safe
->>>>>>> workflow
+
+-- function skiplane._note_fires(p_moves skiplane.fire_move[], p_ids uuid[], p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile
 
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
 --   plpgsql, immutable
@@ -941,6 +991,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._put_timer(p_row skiplane.timer) returns void
 --   plpgsql, volatile
 
+-- function skiplane._queue_depths() returns TABLE(queue text, depth bigint)
+--   sql, stable
+
 -- function skiplane._read_cursor(p_cursor text) returns uuid
 --   plpgsql, immutable
 
@@ -949,6 +1002,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT froms integer[], OUT tos integer[]) returns record
 --   plpgsql, stable
+
+-- function skiplane._read_metadata(p_metadata text[], p_tenant_id text) returns jsonb[]
+--   plpgsql, volatile
 
 -- function skiplane._read_payloads(p_payloads text[]) returns json[]
 --   plpgsql, immutable
@@ -968,10 +1024,6 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
 
-<<<<<<< HEAD
--- function skiplane._release_next(p_schedule skiplane.schedule, p_now timestamp with time zone) returns skiplane.schedule
---   plpgsql, volatile, jit=off, enable_seqscan=off
-=======
 -- function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
@@ -984,9 +1036,11 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._release_dependents(p_ids uuid[], p_shard smallint, p_succeeded boolean DEFAULT false) returns void
 --   plpgsql, volatile
 
+-- function skiplane._release_next(p_schedule skiplane.schedule, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
 -- function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
->>>>>>> workflow
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -1000,7 +1054,15 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
-<<<<<<< HEAD
+-- function skiplane._retry_dead_members(p_task_type text, p_queue text, p_tenant_id text, p_limit integer, p_actor text) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._retry_member(p_task skiplane.task, p_reason text, p_actor text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._revive(p_workflow_id uuid, p_ids uuid[]) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
 --   sql, stable
 
@@ -1012,23 +1074,16 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._schedule_task(s skiplane.schedule, p_task_id uuid, p_fire timestamp with time zone, p_due timestamp with time zone, p_now timestamp with time zone) returns skiplane.timer
 --   plpgsql, immutable
-=======
--- function skiplane._retry_dead_members(p_task_type text, p_queue text, p_tenant_id text, p_limit integer, p_actor text) returns integer
---   plpgsql, volatile, jit=off, enable_seqscan=off
 
--- function skiplane._retry_member(p_task skiplane.task, p_reason text, p_actor text) returns boolean
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
-
--- function skiplane._revive(p_workflow_id uuid, p_ids uuid[]) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
->>>>>>> workflow
+-- function skiplane._setting_number(p_name text, p_default double precision) returns double precision
+--   sql, stable
 
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
 --   sql, volatile, jit=off, enable_seqscan=off
 
-<<<<<<< HEAD
 -- function skiplane._start_fires(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
-=======
+--   plpgsql, volatile
+
 -- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
@@ -1036,13 +1091,15 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
->>>>>>> workflow
 --   plpgsql, volatile
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
 
 -- function skiplane._store_timer(p_id uuid, p_due_at timestamp with time zone, p_status skiplane.task_status, p_key text, p_payload json, p_task skiplane.task, p_attempt smallint, p_fence integer) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_varied(p_ids uuid[], p_payloads json[], p_metadata jsonb[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
 
 -- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
@@ -1099,10 +1156,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
-<<<<<<< HEAD
+-- function skiplane._whole_xid(p_xid xid, p_near xid8) returns bigint
+--   sql, immutable, parallel safe
+
 -- function skiplane._without_nulls(p_object jsonb) returns jsonb
 --   sql, immutable
-=======
+
 -- function skiplane._workflow_answer(p_workflow_id uuid) returns jsonb
 --   plpgsql, volatile
 
@@ -1114,10 +1173,15 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT numbers integer[]) returns record
 --   plpgsql, volatile
->>>>>>> workflow
+
+-- function skiplane.authenticate_api_key(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.cancel_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.cancel_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
@@ -1131,18 +1195,22 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
-<<<<<<< HEAD
+-- function skiplane.create_api_key(p_key_id text, p_hash bytea, p_name text, p_role text, p_tenant_id text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.create_cron_task(p_name text, p_cron_expression text, p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_timezone text DEFAULT 'UTC'::text, p_overlap_policy text DEFAULT 'skip'::text, p_missed_policy text DEFAULT 'once'::text, p_missed_limit integer DEFAULT 10, p_enabled boolean DEFAULT true, p_jitter_seconds double precision DEFAULT 0, p_start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_end_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.delete_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
-=======
+
 -- function skiplane.dependency_results(p_task_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
->>>>>>> workflow
 
 -- function skiplane.discard_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.discard_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.drain_worker(p_worker_id uuid, p_actor text DEFAULT NULL::text) returns boolean
@@ -1153,6 +1221,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.edit_task_within(p_within text, p_task_id uuid, p_version integer, p_changes jsonb, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.ended_tasks(p_task_ids uuid[]) returns TABLE(task_id uuid, document text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
@@ -1193,6 +1267,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.heartbeat(p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb DEFAULT NULL::jsonb, p_lease_seconds double precision DEFAULT 10, p_reconcile boolean DEFAULT true, p_shard smallint DEFAULT 0, OUT lost uuid[], OUT draining boolean, OUT extended integer) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
+-- function skiplane.list_api_keys(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.list_cron_tasks(p_status text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
@@ -1205,11 +1282,20 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.list_tasks_page(p_within text DEFAULT NULL::text, p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_workflow_id uuid DEFAULT NULL::uuid, p_tag text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, OUT documents text[], OUT next_cursor text) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
 -- function skiplane.list_workflows(p_status text[] DEFAULT NULL::text[], p_name text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
+
+-- function skiplane.measurements() returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.overflow_queue(p_queue text) returns text
+--   sql, immutable, parallel safe, granted to skiplane_operator
 
 -- function skiplane.pause_cron_task(p_cron_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
@@ -1219,6 +1305,15 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.queue_channel(p_queue text) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
+
+-- function skiplane.queue_pressure() returns TABLE(queue text, depth bigint, pressure text)
+--   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.read_events(p_place jsonb DEFAULT NULL::jsonb, p_most integer DEFAULT 20000, OUT events text, OUT place jsonb) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.read_tasks(p_task_ids uuid[], p_within text[]) returns TABLE(ordinal integer, version integer, document text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
 
 -- function skiplane.refresh_depth(p_shard smallint DEFAULT 0) returns double precision
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
@@ -1244,6 +1339,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.retry_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.retry_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 500, p_actor text DEFAULT NULL::text) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
@@ -1253,13 +1351,20 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.retry_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
-<<<<<<< HEAD
--- function skiplane.run_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
-=======
+-- function skiplane.retry_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.retry_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
->>>>>>> workflow
+
+-- function skiplane.return_overflow(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
+
+-- function skiplane.revoke_api_key(p_key_id text, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.run_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.schema_info() returns jsonb
 --   sql, stable, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -1272,6 +1377,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.submit_batch(p_task_type text, p_payloads text[], p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_keys text[] DEFAULT NULL::text[], p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns uuid[]
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.submit_group(p_options jsonb, p_payloads text[], p_tenant_id text, p_metadata text[] DEFAULT NULL::text[], p_keys text[] DEFAULT NULL::text[]) returns SETOF skiplane.submitted
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, lock_timeout=3s, granted to skiplane_operator
 
 -- function skiplane.submit_task(p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_key text DEFAULT NULL::text, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns skiplane.submitted
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
@@ -1290,6 +1398,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.take_due_schedules(p_limit integer DEFAULT 200, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT taken_at timestamp with time zone, OUT due json, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.take_submissions(p_tenant_id text, p_needed integer, p_wanted integer DEFAULT 0, OUT granted integer, OUT retry_after double precision) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.task_shard(p_task_id uuid) returns smallint
 --   sql, immutable, strict, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker

@@ -1,9 +1,6 @@
 -- Partitions: made ahead, dropped when they are old and nothing live is in them.
-<<<<<<< HEAD
--- task, outcome and attempt by the UTC day of activation; fire by that of the fire; timer by the UTC day of the due time.
-=======
--- task, outcome and attempt by the UTC day of activation, workflows by that of submission; timer by the UTC day of the due time.
->>>>>>> workflow
+-- task, outcome and attempt by the UTC day of activation, workflows by that of submission, fire by that of the fire; timer by
+-- the UTC day of the due time.
 -- A new partition is made as a table of its own and attached: ATTACH lets readers and writers go on, where
 -- CREATE TABLE ... PARTITION OF would stop them. Maintenance gives up every lock within a second; its next run tries
 -- again. A drop stops everybody, so what is slow comes before it, and its locks are given up sooner than
@@ -155,11 +152,8 @@ create or replace function skiplane._day_partitions(p_parent text, p_day date) r
 language sql stable
 as $$
     select x.parent, p.child
-<<<<<<< HEAD
-    from unnest(case p_parent when 'timer' then '{timer}' when 'fire' then '{fire}' else '{attempt,outcome,task}' end::text[])
-=======
-    from unnest(case p_parent when 'timer' then '{timer}' else '{attempt,outcome,workflow_task,workflow_state,workflow,task}' end::text[])
->>>>>>> workflow
+    from unnest(case p_parent when 'timer' then '{timer}' when 'fire' then '{fire}'
+        else '{attempt,outcome,workflow_task,workflow_state,workflow,task}' end::text[])
         with ordinality as x (parent, ord)
     cross join lateral skiplane._partitions_before(x.parent, p_day + 1) p
     where p.day_from = p_day order by x.ord
@@ -228,11 +222,7 @@ begin
         return;
     end if;
     -- task after the others: see _active_day.
-<<<<<<< HEAD
-    foreach v_parent in array '{outcome,attempt,task,fire,timer}'::text[] loop
-=======
-    foreach v_parent in array '{outcome,attempt,workflow,workflow_state,workflow_task,task,timer}'::text[] loop
->>>>>>> workflow
+    foreach v_parent in array '{outcome,attempt,workflow,workflow_state,workflow_task,task,fire,timer}'::text[] loop
         return query select * from skiplane._make_ahead(v_parent, v_today, p_days_ahead);
         v_made := v_made or found;
     end loop;
