@@ -15,6 +15,7 @@ COMMANDS = {
     "up": ("up:up", "Run everything here, on an embedded PostgreSQL."),
     "worker": ("worker:worker", "Claim tasks and run them."),
     "scheduler": ("scheduler:scheduler", "Release what is due, recover what is lost."),
+    "web": ("web:web", "Serve the REST API."),
     "migrate": ("migrate:migrate", "Bring the database to this version."),
     "doctor": ("doctor:doctor", "Check the database and say what is wrong."),
     "submit": ("submit:submit", "Submit a task."),
@@ -22,6 +23,7 @@ COMMANDS = {
     "cron": ("cron:cron", "Make schedules; preview, pause, run or edit them."),
     "workflow": ("workflow:workflow", "Submit workflows, look at them; cancel or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
+    "keys": ("keys:keys", "Make, list and revoke API keys."),
     "top": ("top:top", "Watch queues and workers live."),
     "bench": ("bench:bench", "Measure what this database can do."),
 }

@@ -163,6 +163,19 @@ class Depth(ShardLoop):
         return await calls.refresh_depth(conn, shard)
 
 
+class Overflow(ShardLoop):
+    """Moves tasks of low priority back to queues that have room again."""
+
+    name: ClassVar[str] = "overflow"
+    limit = 1000
+    pause = 1.0
+
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
+        """Move one batch; come back at once while there is more."""
+        moved = await calls.return_overflow(conn, self.limit, shard)
+        return 0.0 if moved >= self.limit else self.pause
+
+
 class Partitions(Loop):
     """Makes the partitions of the coming days and drops those past retention."""
 

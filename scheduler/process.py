@@ -17,7 +17,7 @@ from ..schema.migrate import MigrationError, ensure_served
 from .cron import Cron, Queued
 from .link import Link, Outage, one_line
 from .loop import Loop
-from .loops import Depth, Expire, History, Lanes, Leases, Partitions, Promote, Wake
+from .loops import Depth, Expire, History, Lanes, Leases, Overflow, Partitions, Promote, Wake
 
 log = structlog.get_logger(__name__)
 
@@ -100,6 +100,7 @@ class Scheduler:
             Cron(cron, shards, self._tick),
             Queued(cron, shards),
             Depth(upkeep, shards),
+            Overflow(upkeep, shards),
             Partitions(upkeep),
             History(upkeep),
         ]

@@ -33,6 +33,13 @@ create type skiplane.submitted as (
     duplicate boolean
 );
 
+create type skiplane.task_change as (
+    task_id uuid,
+    status text,
+    at timestamp with time zone,
+    day date
+);
+
 create type skiplane.task_status as enum (
     'SCHEDULED',
     'BLOCKED',
@@ -61,6 +68,24 @@ create table skiplane.action (
     detail jsonb,
     constraint action_pkey PRIMARY KEY (task_id, n, shard)
 );
+
+create table skiplane.api_key (
+    key_id text not null,
+    hash bytea not null,
+    name text not null,
+    role text not null,
+    tenant_id text,
+    created_at timestamp with time zone not null,
+    created_by text not null,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    last_used_at timestamp with time zone,
+    constraint api_key_hash_key UNIQUE (hash),
+    constraint api_key_pkey PRIMARY KEY (key_id),
+    constraint api_key_hash_check CHECK ((octet_length(hash) = 32)),
+    constraint api_key_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'producer'::text, 'operator'::text, 'admin'::text])))
+) with (fillfactor=70);
 
 create table skiplane.applied_file (
     name text not null,
@@ -307,6 +332,13 @@ create table skiplane.setting (
     constraint setting_pkey PRIMARY KEY (name)
 );
 
+create unlogged table skiplane.submission_budget (
+    tenant_id text not null,
+    tokens double precision not null,
+    at timestamp with time zone not null,
+    constraint submission_budget_pkey PRIMARY KEY (tenant_id)
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
+
 create table skiplane.task (
     id uuid not null,
     shard smallint not null,
@@ -481,6 +513,10 @@ create table skiplane.workflow_task (
 
 CREATE INDEX action_at ON skiplane.action USING brin (at);
 
+CREATE INDEX api_key_created ON skiplane.api_key USING btree (created_at, key_id);
+
+CREATE INDEX attempt_finished ON skiplane.attempt USING btree (finished_at);
+
 CREATE INDEX checkpoint_updated ON skiplane.checkpoint USING brin (updated_at);
 
 CREATE INDEX dead_queue ON skiplane.dead USING btree (queue, id);
@@ -500,6 +536,8 @@ CREATE INDEX lease_kill ON skiplane.lease USING btree (shard, kill_at) WHERE (ki
 CREATE INDEX lease_until ON skiplane.lease USING btree (shard, until);
 
 CREATE INDEX lease_worker ON skiplane.lease USING btree (worker_id);
+
+CREATE INDEX outcome_finished ON skiplane.outcome USING btree (finished_at);
 
 CREATE INDEX outcome_unhappy ON skiplane.outcome USING btree (id) WHERE (status <> 'SUCCEEDED'::skiplane.task_status);
 
@@ -669,8 +707,14 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._cancel_waiting(p_row skiplane.timer, p_day date, p_reason text) returns void
 --   plpgsql, volatile
 
+-- function skiplane._candidates(p_status text[], p_tenant_id text, p_workflow_id uuid, p_before uuid, p_after uuid, p_most integer, OUT ids uuid[], OUT floor_id uuid) returns record
+--   plpgsql, stable, jit=off, enable_seqscan=off
+
 -- function skiplane._carry_on(p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint) returns void
 --   plpgsql, volatile
+
+-- function skiplane._changes_since(p_since timestamp with time zone, p_xid bigint, p_exact boolean, p_near xid8, p_most integer) returns TABLE(task_id uuid, status text, at timestamp with time zone, day date)
+--   plpgsql, stable, jit=off, enable_seqscan=off
 
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
@@ -720,6 +764,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
 --   plpgsql, volatile
 
+-- function skiplane._check_visible(p_task_id uuid, p_within text) returns void
+--   plpgsql, stable
+
+-- function skiplane._check_within(p_within text, p_tenant_id text) returns void
+--   plpgsql, immutable
+
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean) returns record
 --   plpgsql, volatile
 
@@ -746,6 +796,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready, p_blocked skiplane.blocked) returns jsonb
 --   plpgsql, volatile
+
+-- function skiplane._documents(p_task_ids uuid[]) returns TABLE(task_id uuid, tenant_id text, version integer, status text, document jsonb)
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._drop_day(p_parent text, p_day date) returns text[]
 --   plpgsql, volatile, lock_timeout=500ms
@@ -858,6 +911,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._is_waited_for(p_queue text) returns boolean
 --   sql, volatile
 
+-- function skiplane._key_document(p_key skiplane.api_key) returns jsonb
+--   sql, stable
+
 -- function skiplane._known_workflow(p_workflow_id uuid) returns skiplane.workflow
 --   plpgsql, volatile
 
@@ -906,6 +962,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._move_ready(p_ids uuid[], p_lane bigint, p_queue text, p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._name_cycle(p_names text[], p_parent integer[], OUT places integer[], OUT path text) returns record
 --   plpgsql, immutable
 
@@ -951,6 +1010,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._put_timer(p_row skiplane.timer) returns void
 --   plpgsql, volatile
 
+-- function skiplane._queue_depths() returns TABLE(queue text, depth bigint)
+--   sql, stable
+
 -- function skiplane._read_cursor(p_cursor text) returns uuid
 --   plpgsql, immutable
 
@@ -959,6 +1021,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT definition jsonb, OUT froms integer[], OUT tos integer[]) returns record
 --   plpgsql, stable
+
+-- function skiplane._read_metadata(p_metadata text[], p_tenant_id text) returns jsonb[]
+--   plpgsql, volatile
 
 -- function skiplane._read_payloads(p_payloads text[]) returns json[]
 --   plpgsql, immutable
@@ -1029,6 +1094,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._schedule_task(s skiplane.schedule, p_task_id uuid, p_fire timestamp with time zone, p_due timestamp with time zone, p_now timestamp with time zone) returns skiplane.timer
 --   plpgsql, immutable
 
+-- function skiplane._setting_number(p_name text, p_default double precision) returns double precision
+--   sql, stable
+
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
 --   sql, volatile, jit=off, enable_seqscan=off
 
@@ -1048,6 +1116,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._store_timer(p_id uuid, p_due_at timestamp with time zone, p_status skiplane.task_status, p_key text, p_payload json, p_task skiplane.task, p_attempt smallint, p_fence integer) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_varied(p_ids uuid[], p_payloads json[], p_metadata jsonb[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
 
 -- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
@@ -1104,6 +1175,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._whole_xid(p_xid xid, p_near xid8) returns bigint
+--   sql, immutable, parallel safe
+
 -- function skiplane._without_nulls(p_object jsonb) returns jsonb
 --   sql, immutable
 
@@ -1119,11 +1193,23 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT later boolean[], OUT numbers integer[]) returns record
 --   plpgsql, volatile
 
+-- function skiplane.authenticate_api_key(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.cancel_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.cancel_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.check_schedule_within(p_cron_id uuid, p_within text) returns void
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.check_workflow_within(p_workflow_id uuid, p_within text) returns void
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.checkpoint_task(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
@@ -1133,6 +1219,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.create_api_key(p_key_id text, p_hash bytea, p_name text, p_role text, p_tenant_id text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.create_cron_task(p_name text, p_cron_expression text, p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_timezone text DEFAULT 'UTC'::text, p_overlap_policy text DEFAULT 'skip'::text, p_missed_policy text DEFAULT 'once'::text, p_missed_limit integer DEFAULT 10, p_enabled boolean DEFAULT true, p_jitter_seconds double precision DEFAULT 0, p_start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_end_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
@@ -1146,6 +1235,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.discard_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.discard_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.drain_worker(p_worker_id uuid, p_actor text DEFAULT NULL::text) returns boolean
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
@@ -1154,6 +1246,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.edit_task_within(p_within text, p_task_id uuid, p_version integer, p_changes jsonb, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.ended_tasks(p_task_ids uuid[]) returns TABLE(task_id uuid, document text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
@@ -1194,6 +1292,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.heartbeat(p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb DEFAULT NULL::jsonb, p_lease_seconds double precision DEFAULT 10, p_reconcile boolean DEFAULT true, p_shard smallint DEFAULT 0, OUT lost uuid[], OUT draining boolean, OUT extended integer) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
+-- function skiplane.list_api_keys(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.list_cron_tasks(p_status text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
@@ -1206,11 +1307,20 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.list_tasks_page(p_within text DEFAULT NULL::text, p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_workflow_id uuid DEFAULT NULL::uuid, p_tag text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, OUT documents text[], OUT next_cursor text) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
 -- function skiplane.list_workflows(p_status text[] DEFAULT NULL::text[], p_name text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
+
+-- function skiplane.measurements() returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.overflow_queue(p_queue text) returns text
+--   sql, immutable, parallel safe, granted to skiplane_operator
 
 -- function skiplane.pause_cron_task(p_cron_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
@@ -1220,6 +1330,15 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.queue_channel(p_queue text) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
+
+-- function skiplane.queue_pressure() returns TABLE(queue text, depth bigint, pressure text)
+--   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.read_events(p_place jsonb DEFAULT NULL::jsonb, p_most integer DEFAULT 20000, OUT events text, OUT place jsonb) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.read_tasks(p_task_ids uuid[], p_within text[]) returns TABLE(ordinal integer, version integer, document text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
 
 -- function skiplane.refresh_depth(p_shard smallint DEFAULT 0) returns double precision
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
@@ -1245,6 +1364,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.retry_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.retry_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 500, p_actor text DEFAULT NULL::text) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
@@ -1254,8 +1376,17 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.retry_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
+-- function skiplane.retry_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.retry_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.return_overflow(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
+
+-- function skiplane.revoke_api_key(p_key_id text, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.run_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
@@ -1271,6 +1402,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.submit_batch(p_task_type text, p_payloads text[], p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_keys text[] DEFAULT NULL::text[], p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns uuid[]
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.submit_group(p_options jsonb, p_payloads text[], p_tenant_id text, p_metadata text[] DEFAULT NULL::text[], p_keys text[] DEFAULT NULL::text[]) returns SETOF skiplane.submitted
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, lock_timeout=3s, granted to skiplane_operator
 
 -- function skiplane.submit_task(p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_key text DEFAULT NULL::text, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns skiplane.submitted
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
@@ -1289,6 +1423,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.take_due_schedules(p_limit integer DEFAULT 200, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT taken_at timestamp with time zone, OUT due json, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.take_submissions(p_tenant_id text, p_needed integer, p_wanted integer DEFAULT 0, OUT granted integer, OUT retry_after double precision) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.task_shard(p_task_id uuid) returns smallint
 --   sql, immutable, strict, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
