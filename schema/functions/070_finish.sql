@@ -110,6 +110,7 @@ begin
             else coalesce(skiplane._bounded_number(p_failure, 'delay_seconds', 31536000), 0) end;
         p_attempt := p_attempt - 1;
     else
+        perform skiplane._count_failure(t.task_type, p_started);
         v_final := v_kind = 'permanent' or p_attempt > coalesce(t.max_retries, 3);
         if v_kind = 'lost' then
             v_delay := 0;

@@ -133,7 +133,7 @@ begin
         exit when v_queue is null;
         continue when not skiplane._is_waited_for(v_queue);
         if exists (
-            select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard) w
+            select from skiplane._lanes_with_work(array[v_queue], null, 64, null, skiplane.clock(), p_shard) w
             where w.due_at > p_since or w.id is null)
         then
             perform pg_notify(skiplane.queue_channel(v_queue), '');

@@ -45,6 +45,8 @@ create table skiplane.lease (
     attempts smallint[] not null,
     fences integer[] not null,
     started timestamptz[] not null,
+    hold_ids uuid[],
+    hold_gates text[],
     primary key (lease_id, shard)
 );
 
@@ -60,6 +62,8 @@ comment on column skiplane.lease.days is 'Partitions of their task rows, in the 
 comment on column skiplane.lease.attempts is 'Their attempt numbers, this one included.';
 comment on column skiplane.lease.fences is 'Their claim numbers.';
 comment on column skiplane.lease.started is 'When execution began, as reported by heartbeats; NULL elements are not known.';
+comment on column skiplane.lease.hold_ids is 'Tasks that hold a place of a limit, once for each; NULL when none does. Whoever takes a task out of the lease gives its places back.';
+comment on column skiplane.lease.hold_gates is 'The limits, in the same order.';
 
 create index lease_until on skiplane.lease (shard, until);
 create index lease_worker on skiplane.lease (worker_id);
