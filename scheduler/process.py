@@ -15,7 +15,7 @@ from ..schema.connect import connect_sync
 from ..schema.migrate import MigrationError, ensure_served
 from .link import Link, Outage, one_line
 from .loop import Loop
-from .loops import Depth, Expire, History, Lanes, Leases, Partitions, Promote, Wake
+from .loops import Depth, Expire, History, Lanes, Leases, Limits, Partitions, Promote, Wake
 
 log = structlog.get_logger(__name__)
 
@@ -93,6 +93,7 @@ class Scheduler:
             Leases(clock, shards),
             Expire(clock, shards),
             Lanes(clock, shards),
+            Limits(clock, shards),
             Depth(upkeep, shards),
             Partitions(upkeep),
             History(upkeep),

@@ -33,6 +33,13 @@ _MAX_INT = 2_147_483_647
 _encode = msgspec.json.Encoder().encode
 
 
+class _Cursor(msgspec.Struct):
+    again: float | None = None
+
+
+_decode_cursor = msgspec.json.Decoder(_Cursor).decode
+
+
 class Claim(NamedTuple):
     """What a worker wants: fixed for its life, so the arrays are made once.
 
@@ -83,6 +90,10 @@ class Answer(NamedTuple):
     lease_id: int | None = None
     tasks: str | None = None
     cursor: str | None = None
+
+    def again(self) -> float | None:
+        """Give the seconds after which a limit lets more pass; None when none is near."""
+        return _decode_cursor(self.cursor).again if self.cursor else None
 
 
 class Beat(NamedTuple):

@@ -1,3 +1,6 @@
+grant execute on function skiplane.explain_waiting(uuid)
+to skiplane_reader, skiplane_producer, skiplane_worker, skiplane_operator;
+
 grant execute on function
     skiplane.get_queue(text), skiplane.get_task_type(text), skiplane.get_tenant(text), skiplane.list_queues(integer, text),
     skiplane.list_task_types(integer, text), skiplane.list_tenants(integer, text)
