@@ -106,7 +106,6 @@ comment on function skiplane._streams(text[], text[], timestamptz, smallint) is
 
 create or replace function skiplane._is_closed(p_queue text, p_task_type text, p_now timestamptz, p_home smallint) returns boolean
 language plpgsql stable
-    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     if not exists (select from skiplane.queue_setting q where q.queue = p_queue and q.limiting)

@@ -4,6 +4,8 @@
 -- Locks: advisory locks of gates, in any order, tried and never waited for; under them only rows of the gate. A claim
 -- that does not get one takes the gate for closed. Whoever finishes takes none: it inserts what it gives back.
 -- All gates live on one shard, so that a limit counts over all of them.
+-- Functions that claims call have no settings of their own for the planner: claim_tasks has them, and each setting costs
+-- microseconds at each call.
 
 create or replace function skiplane._home_shard() returns smallint
 language sql stable
@@ -47,8 +49,6 @@ comment on function skiplane._lane_gates(text, text, text, text) is
 create or replace function skiplane._gate_room(
     p_gate skiplane.gate, p_now timestamptz, p_home smallint, out room integer, out wait double precision, out held integer
 ) language plpgsql stable
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off
-    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     s record;
@@ -81,31 +81,43 @@ $$;
 comment on function skiplane._gate_room(skiplane.gate, timestamptz, smallint) is
 'How many tasks may pass a gate, seen without its lock; wait = seconds until a rate lets the next one pass.';
 
--- Leaves out what is closed and tells the others which gates they have. again = seconds until a rate opens one.
+-- Where there are few the claim comes to their gates anyway.
 create or replace function skiplane._open_lanes(
     p_lanes skiplane.lane_head[], p_now timestamptz, p_shard smallint, out lanes skiplane.lane_head[], out again double precision
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
-declare
-    v_lanes skiplane.lane_head[];
-    v_home smallint := skiplane._home_shard();
-    v_rooms jsonb;
 begin
     select array_agg(row(u.lane, u.queue, u.priority, u.tenant_id, u.due_at, u.estimate, u.id, u.turn, u.weight, u.strict,
         u.gated, nullif(g.gates, '{}'))::skiplane.lane_head order by u.turn)
-    into v_lanes
+    into lanes
     from unnest(p_lanes) u
     left join skiplane.lane l on u.gated and l.lane = u.lane and l.shard = p_shard
     left join lateral skiplane._lane_gates(l.queue, l.task_type, l.tenant_id, l.concurrency_key) g on l.lane is not null
     where g.closed is null;
+    if cardinality(lanes) > 4 then
+        select o.lanes, o.again into lanes, again from skiplane._lanes_with_room(lanes, p_now) o;
+    end if;
+end
+$$;
+
+comment on function skiplane._open_lanes(skiplane.lane_head[], timestamptz, smallint) is
+'Leaves out lanes of which nothing may start now, and tells the others their gates. again = seconds until a rate opens one.';
+
+create or replace function skiplane._lanes_with_room(
+    p_lanes skiplane.lane_head[], p_now timestamptz, out lanes skiplane.lane_head[], out again double precision
+) language plpgsql volatile
+as $$
+declare
+    v_home smallint := skiplane._home_shard();
+    v_rooms jsonb;
+begin
     select jsonb_object_agg(concat(x.name, '|', x.places), jsonb_build_array(r.room, r.wait)) into v_rooms
     from (
-        select distinct g.name, g.places, g.rate, g.burst from unnest(v_lanes) u cross join unnest(u.gates) g
+        select distinct g.name, g.places, g.rate, g.burst from unnest(p_lanes) u cross join unnest(u.gates) g
         where g.places is not null or g.rate is not null) x
     cross join lateral skiplane._gate_room(row(x.name, x.places, x.rate, x.burst)::skiplane.gate, p_now, v_home) r;
     if v_rooms is null then
-        lanes := v_lanes;
+        lanes := p_lanes;
         return;
     end if;
     select array_agg(y.head order by y.turn) filter (where y.room > 0),
@@ -113,7 +125,7 @@ begin
     into lanes, again
     from (
         select u as head, u.turn, r.room, r.wait, r.places
-        from unnest(v_lanes) u
+        from unnest(p_lanes) u
         cross join lateral (
             select coalesce(min((v_rooms -> concat(g.name, '|', g.places) ->> 0)::integer), 1) as room,
                 coalesce(min((v_rooms -> concat(g.name, '|', g.places) ->> 0)::integer) filter (where g.places is not null), 1)
@@ -125,13 +137,11 @@ begin
 end
 $$;
 
-comment on function skiplane._open_lanes(skiplane.lane_head[], timestamptz, smallint) is
-'Lanes of which something may start now, with their gates.';
+comment on function skiplane._lanes_with_room(skiplane.lane_head[], timestamptz) is
+'Lanes all of whose gates have room, seen without locks; again = seconds until a rate opens one of the others.';
 
 create or replace function skiplane._enter_gate(p_gate skiplane.gate, p_home smallint) returns skiplane.gate_pass
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off
-    set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_pass skiplane.gate_pass;
@@ -189,7 +199,6 @@ comment on function skiplane._enter_gate(skiplane.gate, smallint) is
 
 create or replace function skiplane._leave_gate(p_pass skiplane.gate_pass, p_home smallint) returns void
 language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     insert into skiplane.gate_state (gate, shard, held, tokens, at, folded)

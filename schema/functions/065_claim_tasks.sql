@@ -156,7 +156,7 @@ comment on function skiplane._plan_claim(
 -- as they are needed, and written when all is taken.
 create or replace function skiplane._take_lanes(
     p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint,
-    inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb, out rows tid[], out contended boolean
+    inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb, out rows tid[], out contended boolean, out again double precision
 ) language plpgsql volatile
 as $$
 declare
@@ -167,6 +167,7 @@ declare
     v_pass skiplane.gate_pass;
     v_home smallint;
     v_gates skiplane.gate[];
+    v_wants integer[];
     v_want integer;
     v_new integer;
     v_place integer;
@@ -177,13 +178,20 @@ begin
     rows := '{}';
     contended := false;
     for v_round in 1 .. 8 loop
-        p := skiplane._plan_claim(p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
-        exit when p.wants is null;
-        v_dry := p.p_dry;
-        p_credit := p.p_credit;
-        p_turn := p.p_turn;
+        if cardinality(p_lanes) = 1 then
+            -- Nothing to share out; the turns and credits stay as they are.
+            v_wants := array[p_limit];
+        else
+            p := skiplane._plan_claim(
+                p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
+            exit when p.wants is null;
+            v_wants := p.wants;
+            v_dry := p.p_dry;
+            p_credit := p.p_credit;
+            p_turn := p.p_turn;
+        end if;
         for i in 1 .. cardinality(p_lanes) loop
-            v_want := p.wants[i];
+            v_want := v_wants[i];
             continue when v_want = 0;
             v_gates := p_lanes[i].gates;
             foreach x in array coalesce(v_gates, '{}') loop
@@ -202,6 +210,12 @@ begin
                 v_want := case when not v_pass.mine then 0
                     when x.rate is not null then least(v_want, floor(v_pass.tokens + 1e-9)::integer)
                     else least(v_want, greatest(0, x.places - v_pass.held)) end;
+                if v_want = 0 then
+                    if v_pass.mine and x.rate is not null then
+                        again := least(again, greatest(0, (1 - v_pass.tokens) / x.rate));
+                    end if;
+                    exit;
+                end if;
             end loop;
             v_new := 0;
             if v_want > 0 then
@@ -213,7 +227,7 @@ begin
                 rows := rows || v_part;
                 v_got[i] := v_got[i] + v_new;
             end if;
-            if v_new < p.wants[i] then
+            if v_new < v_wants[i] then
                 v_dry[i] := true;
             end if;
             if v_new > 0 and v_gates is not null then
@@ -231,7 +245,7 @@ begin
                 end loop;
             end if;
         end loop;
-        exit when cardinality(rows) >= p_limit;
+        exit when cardinality(rows) >= p_limit or cardinality(p_lanes) = 1;
     end loop;
     foreach v_pass in array v_passes loop
         if v_pass.changed then
@@ -242,7 +256,7 @@ end
 $$;
 
 comment on function skiplane._take_lanes(skiplane.lane_head[], integer, smallint, timestamptz, jsonb, jsonb) is
-'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate. The time comes back as it was when the gates were entered.';
+'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate; again: seconds until a rate lets the next one pass. The time comes back as it was when the gates were entered.';
 
 create or replace function skiplane._check_claim(
     p_worker_id uuid, p_queues text[], p_limit integer, p_lease_seconds double precision
@@ -278,6 +292,7 @@ create or replace function skiplane._claim_gated(
 as $$
 declare
     v_contended boolean := false;
+    v_again double precision;
     o record;
     s record;
 begin
@@ -289,6 +304,7 @@ begin
         s := skiplane._take_lanes(lanes, p_limit, p_shard, p_now, p_cursor -> 'credit', p_cursor -> 'turn');
         rows := s.rows;
         v_contended := s.contended;
+        v_again := s.again;
         exit when rows <> '{}' or not v_contended;
         perform pg_sleep(0.001);
         p_now := skiplane.clock();
@@ -296,8 +312,8 @@ begin
     if rows <> '{}' then
         p_now := s.p_now;
         p_cursor := skiplane._moved_cursor(p_cursor, lanes, s.p_turn, s.p_credit);
-    elsif v_contended or o.again is not null then
-        p_cursor := p_cursor || jsonb_build_object('again', case when v_contended then 0.01 else o.again end);
+    elsif v_contended or v_again is not null or o.again is not null then
+        p_cursor := p_cursor || jsonb_build_object('again', case when v_contended then 0.01 else least(v_again, o.again) end);
     end if;
 end
 $$;
@@ -309,13 +325,12 @@ comment on function skiplane._claim_gated(skiplane.lane_head[], integer, jsonb, 
 -- from there; where not even these, it starts again.
 create or replace function skiplane._claim_many(
     p_queues text[], p_task_types text[], p_limit integer, inout p_cursor jsonb, inout p_now timestamptz, p_shard smallint,
-    out lanes skiplane.lane_head[], out rows tid[]
+    out lanes skiplane.lane_head[], out rows tid[], out gated boolean
 ) language plpgsql volatile
 as $$
 declare
     v_passed jsonb;
     v_last jsonb;
-    v_gated boolean;
     v_again double precision;
     w record;
 begin
@@ -329,9 +344,9 @@ begin
             jsonb_object_agg(l.queue || '|' || l.priority, jsonb_build_array(l.tenant_id, l.lane) order by l.turn)
                 filter (where l.id is not null),
             bool_or(l.gated)
-        into lanes, v_passed, v_last, v_gated
+        into lanes, v_passed, v_last, gated
         from skiplane._lanes_with_work(p_queues, p_task_types, case v_look when 1 then p_limit else 64 end, p_cursor, p_now, p_shard) l;
-        if v_gated then
+        if gated then
             w := skiplane._claim_gated(lanes, p_limit, p_cursor, p_now, p_shard);
             v_again := least(v_again, (w.p_cursor ->> 'again')::double precision);
             if 2 * coalesce(cardinality(w.lanes), 0) <= cardinality(lanes) then
@@ -374,7 +389,7 @@ create or replace function skiplane.claim_tasks(
     p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
     out lease_id bigint, out tasks text, out cursor jsonb
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();
@@ -403,6 +418,7 @@ begin
         v_lanes := w.lanes;
         v_rows := w.rows;
         v_now := w.p_now;
+        v_gated := w.gated;
         p_cursor := w.p_cursor;
     elsif v_gated then
         w := skiplane._claim_gated(v_lanes, p_limit, p_cursor, v_now, p_shard);
@@ -421,7 +437,7 @@ begin
         p_cursor := skiplane._moved_cursor(p_cursor, v_lanes, s.p_turn, s.p_credit);
     end if;
     if v_rows <> '{}' then
-        s := skiplane._lease_rows(v_rows, v_lanes, p_worker_id, p_lease_seconds, v_now, p_shard);
+        s := skiplane._lease_rows(v_rows, v_lanes, p_worker_id, p_lease_seconds, v_now, p_shard, v_gated);
         lease_id := s.lease_id;
         tasks := s.tasks;
     end if;
@@ -492,17 +508,13 @@ comment on function skiplane._claim_document(uuid[], date[], smallint[], integer
 -- Which task holds a place of which limit.
 create or replace function skiplane._holds(
     p_ids uuid[], p_lanes bigint[], p_heads skiplane.lane_head[], out ids uuid[], out gates text[]
-) language plpgsql immutable
+) language sql immutable
 as $$
-begin
-    if (select bool_or(h.gates is not null) from unnest(p_heads) h) then
-        select array_agg(u.id), array_agg(g.name) into ids, gates
-        from unnest(p_ids, p_lanes) as u (id, lane)
-        join unnest(p_heads) h on h.lane = u.lane
-        cross join unnest(h.gates) g
-        where g.rate is null;
-    end if;
-end
+    select array_agg(u.id), array_agg(g.name)
+    from unnest(p_ids, p_lanes) as u (id, lane)
+    join unnest(p_heads) h on h.lane = u.lane
+    cross join unnest(h.gates) g
+    where g.rate is null
 $$;
 
 comment on function skiplane._holds(uuid[], bigint[], skiplane.lane_head[]) is
@@ -514,7 +526,7 @@ comment on function skiplane._holds(uuid[], bigint[], skiplane.lane_head[]) is
 -- looks cheaper than a look at a few rows, and that walk comes to all that is dead.
 create or replace function skiplane._lease_rows(
     p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz,
-    p_shard smallint, out lease_id bigint, out tasks text
+    p_shard smallint, p_gated boolean, out lease_id bigint, out tasks text
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = off
     set plan_cache_mode = force_generic_plan
@@ -525,7 +537,9 @@ declare
     v_attempts smallint[];
     v_fences integer[];
     v_lanes bigint[];
-    v_holds record;
+    v_holders uuid[];
+    v_gates text[];
+    h record;
     d record;
 begin
     with gone as (
@@ -545,14 +559,18 @@ begin
     lease_id := nextval('skiplane.lease_number');
     d := skiplane._claim_document(v_ids, v_days, v_attempts, v_fences, p_shard);
     tasks := d.tasks;
-    v_holds := skiplane._holds(v_ids, v_lanes, p_lanes);
+    if p_gated then
+        h := skiplane._holds(v_ids, v_lanes, p_lanes);
+        v_holders := h.ids;
+        v_gates := h.gates;
+    end if;
     insert into skiplane.lease (
         lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, hold_ids, hold_gates)
     values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,
         p_now + make_interval(secs => d.least_timeout + 10), v_ids, v_days, v_attempts, v_fences,
-        array_fill(null::timestamptz, array[cardinality(v_ids)]), v_holds.ids, v_holds.gates);
+        array_fill(null::timestamptz, array[cardinality(v_ids)]), v_holders, v_gates);
 end
 $$;
 
-comment on function skiplane._lease_rows(tid[], skiplane.lane_head[], uuid, double precision, timestamptz, smallint) is
+comment on function skiplane._lease_rows(tid[], skiplane.lane_head[], uuid, double precision, timestamptz, smallint, boolean) is
 'Turns locked ready rows into a lease and their document.';

@@ -147,6 +147,46 @@ $$;
 
 comment on function skiplane._recount(text, smallint) is 'Counts the places of a gate from the leases; answers by how much it was wrong.';
 
+create or replace function skiplane.recount_limits() returns integer
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off
+as $$
+declare
+    v_home smallint := skiplane._home_shard();
+    v_gate text := '';
+    v_count integer := 0;
+begin
+    loop
+        select x.gate into v_gate from skiplane.gate_state x where x.gate > v_gate order by x.gate limit 1;
+        exit when v_gate is null;
+        if v_gate not like 'rate|%' and pg_try_advisory_xact_lock(1397442900, hashtext(v_gate)) then
+            v_count := v_count + (skiplane._recount(v_gate, v_home) <> 0)::integer;
+        end if;
+    end loop;
+    return v_count;
+end
+$$;
+
+comment on function skiplane.recount_limits() is
+'Counts the places of all concurrency limits anew from what runs, and puts right what was wrong; answers how many were. Run it when health() tells of a limit that has drifted.';
+
+create or replace function skiplane._drifted_limits() returns bigint
+language sql stable
+as $$
+    select count(*) from (
+        select distinct on (x.gate) x.gate, x.held, x.shard from skiplane.gate_state x
+        where x.gate not like 'rate|%' order by x.gate, x.n desc) s
+    left join (
+        select h.gate, count(*) as held
+        from skiplane.lease x cross join lateral unnest(x.hold_ids, x.hold_gates) as h (id, gate)
+        where x.hold_ids is not null and h.id = any (x.ids) group by h.gate) l on l.gate = s.gate
+    left join (
+        select r.gate, sum(r.places) as places from skiplane.gate_release r group by r.gate) r on r.gate = s.gate
+    where s.held <> coalesce(l.held, 0) + coalesce(r.places, 0)
+$$;
+
+comment on function skiplane._drifted_limits() is 'Limits whose places are not those of what runs. One statement, so that it sees one instant.';
+
 create or replace function skiplane._open_due(p_now timestamptz, p_shard smallint) returns void
 language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan

@@ -14,7 +14,7 @@ grant execute on function
     skiplane.pause_queue(text, text), skiplane.resume_queue(text, text),
     skiplane.pause_task_type(text, text), skiplane.resume_task_type(text, text),
     skiplane.pause_tenant(text, text), skiplane.resume_tenant(text, text),
-    skiplane.open_breaker(text, double precision, text, text), skiplane.close_breaker(text, text)
+    skiplane.open_breaker(text, double precision, text, text), skiplane.close_breaker(text, text), skiplane.recount_limits()
 to skiplane_operator;
 
 grant execute on function
