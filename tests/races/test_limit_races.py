@@ -152,7 +152,8 @@ def test_never_more_run_than_may_and_no_place_is_lost(
     dsn: str, watcher: Engine, function: str, options: dict[str, Any]
 ):
     watcher.rows(function, **options)
-    watcher.many(3000, max_retries=1000, concurrency_key="k")
+    key = "k" if "key_concurrency" in options else None
+    watcher.many(3000, max_retries=1000, concurrency_key=key)
     most: Counter[int] = Counter()
 
     def watch() -> None:
@@ -183,7 +184,7 @@ def test_rate_is_never_exceeded_in_any_window_and_nearly_reached(
         for high in range(low, len(times)):
             most = burst + rate * (times[high] - times[low]) + 1e-3
             assert high - low + 1 <= most
-    assert len(times) - burst >= 0.95 * rate * (times[-1] - times[0])
+    assert len(times) >= 0.95 * rate * (times[-1] - times[0])
 
 
 def test_drift_is_found_and_repaired(watcher: Engine):
