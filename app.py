@@ -14,10 +14,11 @@ from .declare import Declaring
 from .handle import ResultWaiter
 from .schema.errors import Unavailable
 from .schema.pools import AsyncPool, SyncPool
+from .steering import Steering
 from .verbs import Verbs
 
 
-class Skiplane(Declaring, Verbs):
+class Skiplane(Declaring, Verbs, Steering):
     """An app: its tasks, and the database in which they wait.
 
     Nothing is opened before it is needed, so an app may be made at import time.

@@ -651,7 +651,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._claim_gated(p_lanes skiplane.lane_head[], p_limit integer, INOUT p_cursor jsonb, INOUT p_now timestamp with time zone, p_shard smallint, OUT lanes skiplane.lane_head[], OUT rows tid[]) returns record
 --   plpgsql, volatile
 
--- function skiplane._claim_many(p_queues text[], p_task_types text[], p_limit integer, INOUT p_cursor jsonb, INOUT p_now timestamp with time zone, p_shard smallint, OUT lanes skiplane.lane_head[], OUT rows tid[]) returns record
+-- function skiplane._claim_many(p_queues text[], p_task_types text[], p_limit integer, INOUT p_cursor jsonb, INOUT p_now timestamp with time zone, p_shard smallint, OUT lanes skiplane.lane_head[], OUT rows tid[], OUT gated boolean) returns record
 --   plpgsql, volatile
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
@@ -659,6 +659,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._close_day(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, lock_timeout=500ms
+
+-- function skiplane._closed_reason(p_code text, p_task skiplane.task) returns jsonb
+--   plpgsql, volatile
 
 -- function skiplane._count_failure(p_task_type text, p_begun_at timestamp with time zone) returns void
 --   plpgsql, volatile
@@ -683,6 +686,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready) returns jsonb
 --   plpgsql, volatile
+
+-- function skiplane._drifted_limits() returns bigint
+--   sql, stable
 
 -- function skiplane._drop_day(p_parent text, p_day date) returns text[]
 --   plpgsql, volatile, lock_timeout=500ms
@@ -709,7 +715,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile
 
 -- function skiplane._enter_gate(p_gate skiplane.gate, p_home smallint) returns skiplane.gate_pass
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
@@ -732,11 +738,17 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._gate_opens(p_gate text, p_now timestamp with time zone, p_shard smallint, p_home smallint) returns boolean
 --   plpgsql, stable, jit=off, enable_seqscan=off
 
+-- function skiplane._gate_reason(p_gate skiplane.gate, p_task skiplane.task, p_now timestamp with time zone) returns jsonb
+--   plpgsql, volatile
+
 -- function skiplane._gate_room(p_gate skiplane.gate, p_now timestamp with time zone, p_home smallint, OUT room integer, OUT wait double precision, OUT held integer) returns record
---   plpgsql, stable, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+--   plpgsql, stable
 
 -- function skiplane._give_back(p_hold_ids uuid[], p_hold_gates text[], p_ids uuid[]) returns void
 --   plpgsql, volatile
+
+-- function skiplane._has_news(p_queue text, p_since timestamp with time zone, p_shard smallint) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
@@ -748,7 +760,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._holds(p_ids uuid[], p_lanes bigint[], p_heads skiplane.lane_head[], OUT ids uuid[], OUT gates text[]) returns record
---   plpgsql, immutable
+--   sql, immutable
 
 -- function skiplane._home_shard() returns smallint
 --   sql, stable
@@ -772,7 +784,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   sql, immutable, parallel safe
 
 -- function skiplane._is_closed(p_queue text, p_task_type text, p_now timestamp with time zone, p_home smallint) returns boolean
---   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, stable
 
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile
@@ -792,17 +804,20 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint) returns TABLE(due_at timestamp with time zone, estimate integer, id uuid)
 --   sql, stable
 
+-- function skiplane._lanes_with_room(p_lanes skiplane.lane_head[], p_now timestamp with time zone, OUT lanes skiplane.lane_head[], OUT again double precision) returns record
+--   plpgsql, volatile
+
 -- function skiplane._lanes_with_work(p_queues text[], p_task_types text[], p_most integer, p_cursor jsonb, p_now timestamp with time zone, p_shard smallint) returns SETOF skiplane.lane_head
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._last_depths(OUT queues jsonb, OUT task_types jsonb, OUT tenants jsonb) returns record
 --   sql, stable
 
--- function skiplane._lease_rows(p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
+-- function skiplane._lease_rows(p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, p_gated boolean, OUT lease_id bigint, OUT tasks text) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._leave_gate(p_pass skiplane.gate_pass, p_home smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT hold_ids uuid[], OUT hold_gates text[]) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
@@ -862,7 +877,10 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._open_lanes(p_lanes skiplane.lane_head[], p_now timestamp with time zone, p_shard smallint, OUT lanes skiplane.lane_head[], OUT again double precision) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
+
+-- function skiplane._opened_since(p_gate skiplane.gate, p_since timestamp with time zone, p_home smallint) returns boolean
+--   plpgsql, stable, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._partitions_before(p_parent text, p_day date) returns TABLE(child regclass, day_from date)
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
@@ -873,10 +891,13 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._partman_schema() returns text
 --   sql, stable
 
+-- function skiplane._pending_reasons(p_task skiplane.task, p_ready skiplane.ready, p_now timestamp with time zone) returns jsonb
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
 -- function skiplane._pick_shard(p_tenant_id text, p_key text) returns smallint
 --   plpgsql, volatile
 
--- function skiplane._plan_claim(p_lanes skiplane.lane_head[], p_left integer, p_first boolean, p_now timestamp with time zone, p_shard smallint, INOUT p_got integer[], INOUT p_dry boolean[], INOUT p_credit jsonb, INOUT p_turn jsonb, OUT wants integer[]) returns record
+-- function skiplane._plan_claim(p_lanes skiplane.lane_head[], p_left integer, p_first boolean, p_now timestamp with time zone, p_shard smallint, p_got integer[], INOUT p_dry boolean[], INOUT p_credit jsonb, INOUT p_turn jsonb, OUT wants integer[]) returns record
 --   plpgsql, volatile
 
 -- function skiplane._priority_name(p_priority smallint) returns text
@@ -908,6 +929,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._read_results(p_results text[], OUT results json[], OUT bad integer[]) returns record
 --   plpgsql, immutable
+
+-- function skiplane._reason(p_code text, p_message text, p_starts_when text, p_data jsonb DEFAULT '{}'::jsonb) returns jsonb
+--   sql, immutable
 
 -- function skiplane._recount(p_gate text, p_home smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
@@ -966,7 +990,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, INOUT p_now timestamp with time zone, INOUT p_credit jsonb, INOUT p_turn jsonb, OUT rows tid[], OUT contended boolean) returns record
+-- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, INOUT p_now timestamp with time zone, INOUT p_credit jsonb, INOUT p_turn jsonb, OUT rows tid[], OUT contended boolean, OUT again double precision) returns record
 --   plpgsql, volatile
 
 -- function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
@@ -1005,6 +1029,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._worker_reason(p_task skiplane.task, p_now timestamp with time zone) returns jsonb
+--   plpgsql, volatile
+
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
@@ -1012,7 +1039,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.claim_tasks(p_worker_id uuid, p_queues text[], p_limit integer DEFAULT 1, p_task_types text[] DEFAULT NULL::text[], p_lease_seconds double precision DEFAULT 10, p_cursor jsonb DEFAULT NULL::jsonb, p_shard smallint DEFAULT 0, OUT lease_id bigint, OUT tasks text, OUT cursor jsonb) returns record
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -1034,6 +1061,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.explain_waiting(p_task_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.extend_leases(p_worker_ids uuid[], p_lease_seconds double precision DEFAULT 10, p_shard smallint DEFAULT 0) returns TABLE(worker_id uuid, overdue boolean)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
@@ -1103,6 +1133,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.queue_channel(p_queue text) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
+
+-- function skiplane.recount_limits() returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
 -- function skiplane.refresh_depth(p_shard smallint DEFAULT 0) returns double precision
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker

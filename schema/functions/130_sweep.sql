@@ -143,14 +143,14 @@ begin
     return exists (
         select from unnest(v_lanes) x
         where x.due_at > p_since or exists (
-            select from unnest(x.gates) g where skiplane._opened_since(g, p_since, v_now, v_home)));
+            select from unnest(x.gates) g where skiplane._opened_since(g, p_since, v_home)));
 end
 $$;
 
 comment on function skiplane._has_news(text, timestamptz, smallint) is
 'Whether a queue has tasks that became ready since a time, or that a limit lets pass since then.';
 
-create or replace function skiplane._opened_since(p_gate skiplane.gate, p_since timestamptz, p_now timestamptz, p_home smallint)
+create or replace function skiplane._opened_since(p_gate skiplane.gate, p_since timestamptz, p_home smallint)
 returns boolean language plpgsql stable
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
     set enable_sort = off set plan_cache_mode = force_generic_plan
@@ -168,7 +168,7 @@ begin
 end
 $$;
 
-comment on function skiplane._opened_since(skiplane.gate, timestamptz, timestamptz, smallint) is
+comment on function skiplane._opened_since(skiplane.gate, timestamptz, smallint) is
 'Whether a gate that is open now was closed at a time not long ago, as far as can be told.';
 
 create or replace function skiplane._wake_queues(p_since timestamptz, p_shard smallint) returns integer

@@ -7,7 +7,8 @@ language plpgsql immutable
 as $$
 declare
     v_parts text[] := regexp_match(lower(p_rate),
-        '^\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:/|per)?\s*(s|sec|second|m|min|minute|h|hour|d|day)?\s*$');
+        '^[[:space:]]*([0-9]{1,12}(?:[.][0-9]{1,9})?)[[:space:]]*(?:/|per)?[[:space:]]*'
+        '(s|sec|second|m|min|minute|h|hour|d|day)?[[:space:]]*$');
     v_rate double precision;
 begin
     v_rate := v_parts[1]::double precision / case left(coalesce(v_parts[2], 's'), 1)

@@ -355,7 +355,7 @@ begin
     -- is of so slow a rate that it stays.
     for s in
         select x.gate, x.n from skiplane.gate_state x
-        where x.shard = v_home and x.at < v_now - interval '1 hour' and x.gate ~ '^key\|' and x.held >= 0 limit p_limit
+        where x.shard = v_home and x.at < v_now - interval '1 hour' and starts_with(x.gate, 'key|') and x.held >= 0 limit p_limit
     loop
         continue when not pg_try_advisory_xact_lock(1397442900, hashtext(s.gate));
         if skiplane._recount(s.gate, v_home) = 0 and (

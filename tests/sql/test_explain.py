@@ -32,7 +32,7 @@ def served(engine: Engine) -> Engine:
     return engine
 
 
-ACME = {"metadata": {"tenant_id": "acme"}}
+ACME: dict[str, Any] = {"metadata": {"tenant_id": "acme"}}
 CLOSED: list[tuple[str, str, dict[str, Any]]] = [
     ("queue_paused", "pause_queue", {"queue": "default"}),
     ("task_type_paused", "pause_task_type", {"task_type": "work"}),

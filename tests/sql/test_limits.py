@@ -168,9 +168,7 @@ def test_lowered_limit_lets_nothing_start_until_enough_have_ended(engine: Engine
 
 
 @pytest.mark.parametrize(("function", "options"), SCOPES[:3])
-def test_new_limit_counts_what_runs_already(
-    live: Engine, function: str, options: dict[str, Any]
-):
+def test_new_limit_counts_what_runs_already(live: Engine, function: str, options: dict[str, Any]):
     engine = live
     engine.many(20, **TENANT)
     claim = engine.claim(8)

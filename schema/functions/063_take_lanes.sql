@@ -1,0 +1,259 @@
+-- How a claim takes from the lanes that it found: planned without locks, then locked lane by lane.
+
+-- How many of each lane one tenant gives, in exact order over its lanes. Reads without locks: others may be
+-- taking the same rows, then the lock below takes the next ones of the lane.
+create or replace function skiplane._merge_lanes(
+    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
+) returns integer[] language plpgsql volatile
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+    if cardinality(p_lanes) = 1 then
+        return array[p_limit];
+    end if;
+    return array(
+        select count(x.lane)::integer
+        from unnest(p_lanes) with ordinality as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, weight, strict, gated, gates, ord)
+        left join (
+            select u.lane from unnest(p_lanes) as u
+            cross join lateral (
+                select r.due_at, r.estimate, r.id from skiplane.ready r
+                where r.lane = u.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (u.due_at, u.estimate, u.id)
+                    and (r.expires_at is null or r.expires_at > p_now)
+                order by r.due_at, r.estimate, r.id limit p_limit
+            ) r
+            order by r.due_at, r.estimate, r.id limit p_limit
+        ) x on x.lane = l.lane
+        group by l.ord order by l.ord
+    );
+end
+$$;
+
+comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timestamptz, smallint) is
+'Share of each lane in the next p_limit tasks of a tenant.';
+
+-- An array of ctids of locked rows, not a subquery in the DELETE: the planner may re-run a subquery with LIMIT and
+-- take more than was asked for.
+create or replace function skiplane._lock_ready(
+    p_lane skiplane.lane_head, p_limit integer, p_now timestamptz, p_shard smallint
+) returns tid[] language plpgsql volatile
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_due timestamptz := p_lane.due_at;
+    v_estimate integer := p_lane.estimate;
+    v_id uuid := p_lane.id;
+    v_lane bigint := p_lane.lane;
+begin
+    return array(
+        select r.ctid from skiplane.ready r
+        where r.lane = v_lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (v_due, v_estimate, v_id)
+            and (r.expires_at is null or r.expires_at > p_now)
+        order by r.due_at, r.estimate, r.id limit p_limit
+        for update skip locked
+    );
+end
+$$;
+
+comment on function skiplane._lock_ready(skiplane.lane_head, integer, timestamptz, smallint) is
+'Locks the first rows of a lane that nobody else holds.';
+
+-- How many to take of each lane: priorities by their shares (or in strict order), then tenants in turn by deficit round
+-- robin, then the lanes of one tenant in exact order. What a turn could not give for want of room in the claim is kept
+-- in the cursor as [tenant, 0, rest]: the next claim begins with it.
+-- p_got is what this claim has of each lane already, p_dry says which have no more.
+create or replace function skiplane._plan_claim(
+    p_lanes skiplane.lane_head[], p_left integer, p_first boolean, p_now timestamptz, p_shard smallint,
+    p_got integer[], inout p_dry boolean[], inout p_credit jsonb, inout p_turn jsonb, out wants integer[]
+) language plpgsql volatile
+as $$
+declare
+    v_active smallint[];
+    v_open bigint[];
+    v_credit jsonb := '{}';
+    v_rest integer;
+    v_quantum integer;
+    v_give integer;
+    v_sum integer;
+    v_place integer;
+    v_counts integer[];
+    v_turn jsonb;
+    s record;
+    g record;
+begin
+    wants := array_fill(0, array[cardinality(p_lanes)]);
+    select array_agg(distinct x.priority order by x.priority desc), array_agg(x.ord) into v_active, v_open
+    from (
+        select l.priority, l.ord, l.strict and l.priority < max(l.priority) over (partition by l.queue) as below
+        from unnest(p_lanes) with ordinality
+            as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, weight, strict, gated, gates, ord)
+        where not p_dry[l.ord]
+    ) x where not x.below;
+    if v_active is null then
+        wants := null;
+        return;
+    end if;
+    for s in select * from skiplane._priority_shares(p_left, v_active, p_credit) loop
+        -- Also where the share is nothing: what is left over adds up to a turn.
+        v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
+        v_rest := s.share;
+        continue when v_rest = 0;
+        for g in
+            select x.*, ceil(s.share::numeric / sum(x.weight) over ())::integer as rounds
+            from (
+                select l.queue, l.tenant_id, max(l.lane) as last, min(l.turn) as turn, min(l.weight) as weight,
+                    array_agg(p_lanes[l.ord] order by l.turn) as lanes, array_agg(l.ord order by l.turn) as places,
+                    sum(p_got[l.ord])::integer as got
+                from unnest(p_lanes) with ordinality
+                    as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, weight, strict, gated, gates, ord)
+                where l.priority = s.priority and l.ord = any (v_open)
+                group by l.queue, l.tenant_id
+            ) x order by x.turn
+        loop
+            exit when v_rest <= 0;
+            v_quantum := g.weight * g.rounds;
+            if p_first then
+                v_turn := p_turn -> (g.queue || '|' || s.priority);
+                if v_turn ->> 0 = g.tenant_id and v_turn ->> 2 is not null then
+                    v_quantum := (v_turn ->> 2)::integer;
+                end if;
+            end if;
+            v_give := least(v_quantum, v_rest);
+            -- Reading sees the rows that this claim has locked, too: it asks for both together.
+            v_counts := skiplane._merge_lanes(g.lanes, v_give + g.got, p_now, p_shard);
+            v_sum := 0;
+            for i in 1 .. cardinality(v_counts) loop
+                v_place := g.places[i];
+                wants[v_place] := greatest(0, v_counts[i] - p_got[v_place]);
+                v_sum := v_sum + wants[v_place];
+            end loop;
+            if v_sum < v_give then
+                foreach v_place in array g.places loop
+                    p_dry[v_place] := true;
+                end loop;
+            end if;
+            v_rest := v_rest - v_sum;
+            if p_first then
+                p_turn := coalesce(p_turn, '{}') || jsonb_build_object(g.queue || '|' || s.priority,
+                    case when v_give < v_quantum then jsonb_build_array(g.tenant_id, 0, v_quantum - v_give)
+                        else jsonb_build_array(g.tenant_id, g.last) end);
+            end if;
+        end loop;
+    end loop;
+    if p_first then
+        p_credit := v_credit;
+    end if;
+end
+$$;
+
+comment on function skiplane._plan_claim(
+    skiplane.lane_head[], integer, boolean, timestamptz, smallint, integer[], boolean[], jsonb, jsonb
+) is 'Splits a claim over lanes: wants has a number for each, or is NULL when none has more.';
+
+-- Locks what the plan says, and plans again while somebody could not give its share. Gates are entered here, one by one
+-- as they are needed, and written when all is taken.
+create or replace function skiplane._take_lanes(
+    p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint,
+    inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb, out rows tid[], out contended boolean, out again double precision
+) language plpgsql volatile
+as $$
+declare
+    v_got integer[] := array_fill(0, array[cardinality(p_lanes)]);
+    v_dry boolean[] := array_fill(false, array[cardinality(p_lanes)]);
+    v_names text[] := '{}';
+    v_passes skiplane.gate_pass[] := '{}';
+    v_pass skiplane.gate_pass;
+    v_home smallint;
+    v_gates skiplane.gate[];
+    v_wants integer[];
+    v_want integer;
+    v_new integer;
+    v_place integer;
+    v_part tid[];
+    x skiplane.gate;
+    p record;
+begin
+    rows := '{}';
+    contended := false;
+    for v_round in 1 .. 8 loop
+        if cardinality(p_lanes) = 1 then
+            -- Nothing to share out; the turns and credits stay as they are.
+            v_wants := array[p_limit];
+        else
+            p := skiplane._plan_claim(
+                p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
+            exit when p.wants is null;
+            v_wants := p.wants;
+            v_dry := p.p_dry;
+            p_credit := p.p_credit;
+            p_turn := p.p_turn;
+        end if;
+        for i in 1 .. cardinality(p_lanes) loop
+            v_want := v_wants[i];
+            continue when v_want = 0;
+            v_gates := p_lanes[i].gates;
+            foreach x in array coalesce(v_gates, '{}') loop
+                continue when x.places is null and x.rate is null;
+                v_place := array_position(v_names, x.name);
+                if v_place is null then
+                    v_home := coalesce(v_home, skiplane._home_shard());
+                    v_pass := skiplane._enter_gate(x, v_home);
+                    v_names := v_names || x.name;
+                    v_passes := v_passes || v_pass;
+                    p_now := greatest(p_now, v_pass.at);
+                    contended := contended or not v_pass.mine;
+                else
+                    v_pass := v_passes[v_place];
+                end if;
+                v_want := case when not v_pass.mine then 0
+                    when x.rate is not null then least(v_want, floor(v_pass.tokens + 1e-9)::integer)
+                    else least(v_want, greatest(0, x.places - v_pass.held)) end;
+                if v_want = 0 then
+                    if v_pass.mine and x.rate is not null then
+                        again := least(again, greatest(0, (1 - v_pass.tokens) / x.rate));
+                    end if;
+                    exit;
+                end if;
+            end loop;
+            v_new := 0;
+            if v_want > 0 then
+                v_part := skiplane._lock_ready(p_lanes[i], v_got[i] + v_want, p_now, p_shard);
+                if v_got[i] > 0 then
+                    v_part := array(select t from unnest(v_part) as t where t <> all (rows) limit v_want);
+                end if;
+                v_new := cardinality(v_part);
+                rows := rows || v_part;
+                v_got[i] := v_got[i] + v_new;
+            end if;
+            if v_new < v_wants[i] then
+                v_dry[i] := true;
+            end if;
+            if v_new > 0 and v_gates is not null then
+                foreach x in array v_gates loop
+                    continue when x.places is null and x.rate is null;
+                    v_place := array_position(v_names, x.name);
+                    v_pass := v_passes[v_place];
+                    if x.rate is not null then
+                        v_pass.tokens := v_pass.tokens - v_new;
+                    else
+                        v_pass.held := v_pass.held + v_new;
+                    end if;
+                    v_pass.changed := true;
+                    v_passes[v_place] := v_pass;
+                end loop;
+            end if;
+        end loop;
+        exit when cardinality(rows) >= p_limit or cardinality(p_lanes) = 1;
+    end loop;
+    foreach v_pass in array v_passes loop
+        if v_pass.changed then
+            perform skiplane._leave_gate(v_pass, v_home);
+        end if;
+    end loop;
+end
+$$;
+
+comment on function skiplane._take_lanes(skiplane.lane_head[], integer, smallint, timestamptz, jsonb, jsonb) is
+'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate; again: seconds until a rate lets the next one pass. The time comes back as it was when the gates were entered.';
