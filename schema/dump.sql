@@ -957,7 +957,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._running(p_gate text) returns integer
 --   sql, stable
 
--- function skiplane._settle_change(p_n bigint, p_kind text, p_name text, p_at timestamp with time zone, p_xid xid8, p_now timestamp with time zone, p_shard smallint) returns void
+-- function skiplane._settle_change(p_n bigint, p_kind text, p_name text, p_xid xid8, p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone

@@ -17,7 +17,7 @@ begin
         where x.shard = p_shard and (x.pending or x.adopted_at is null or x.adopted_at < v_now - interval '1 second')
         order by x.n limit 20
     loop
-        perform skiplane._settle_change(c.n, c.kind, c.name, c.at, c.xid, v_now, p_shard);
+        perform skiplane._settle_change(c.n, c.kind, c.name, c.xid, v_now, p_shard);
     end loop;
     perform skiplane._move_breakers(v_now);
     perform skiplane._open_due(v_now, p_shard);
@@ -30,7 +30,7 @@ comment on function skiplane.refresh_flow(jsonb, smallint) is
 'Makes lanes and running tasks follow changed settings, opens what limits held back, moves circuit breakers. Keep the answer and pass it with the next call.';
 
 create or replace function skiplane._settle_change(
-    p_n bigint, p_kind text, p_name text, p_at timestamptz, p_xid xid8, p_now timestamptz, p_shard smallint
+    p_n bigint, p_kind text, p_name text, p_xid xid8, p_now timestamptz, p_shard smallint
 ) returns void language plpgsql volatile
     set jit = off set enable_seqscan = off
 as $$
@@ -39,7 +39,6 @@ declare
     v_settled boolean := p_xid < pg_snapshot_xmin(pg_current_snapshot());
     v_lanes bigint[];
     v_adopted boolean;
-    l record;
 begin
     v_lanes := array(
         select x.lane from skiplane.lane x
@@ -47,15 +46,10 @@ begin
         where x.shard = p_shard and case p_kind when 'queue' then x.queue when 'type' then x.task_type else x.tenant_id end = p_name
             and ((x.gated, x.weight, x.strict) is distinct from (m.gated, m.weight, m.strict) or x.held_by is not null)
         order by x.lane limit 1000 for update of x skip locked);
-    for l in
-        update skiplane.lane x set gated = m.gated, weight = m.weight, strict = m.strict, held_by = null, held_until = null
-        from skiplane.lane y
-        cross join lateral skiplane._lane_marks(y.queue, y.tenant_id, y.task_type, y.concurrency_key) m
-        where x.lane = any (v_lanes) and y.lane = x.lane and x.shard = p_shard and y.shard = p_shard
-        returning x.queue
-    loop
-        null;
-    end loop;
+    update skiplane.lane x set gated = m.gated, weight = m.weight, strict = m.strict, held_by = null, held_until = null
+    from skiplane.lane y
+    cross join lateral skiplane._lane_marks(y.queue, y.tenant_id, y.task_type, y.concurrency_key) m
+    where x.lane = any (v_lanes) and y.lane = x.lane and x.shard = p_shard and y.shard = p_shard;
     v_adopted := skiplane._adopt_running(p_kind, p_name, p_shard);
     if cardinality(v_lanes) = 0 and v_adopted then
         if v_settled then
@@ -73,7 +67,7 @@ begin
 end
 $$;
 
-comment on function skiplane._settle_change(bigint, text, text, timestamptz, xid8, timestamptz, smallint) is
+comment on function skiplane._settle_change(bigint, text, text, xid8, timestamptz, smallint) is
 'Makes up to 1,000 lanes, and what runs, follow one change; forgets it when nobody can be unaware of it any more.';
 
 -- A limit that is new finds tasks running: they take places, too.
