@@ -21,7 +21,10 @@ COMMANDS = {
     "task": ("task:task", "Look at tasks; cancel, edit or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
     "queue": ("queue:queue", "Look at queues; limit, pause and resume them."),
-    "task-type": ("task_type:task_type", "Limit, pause and resume task types; their breakers."),
+    "task-type": (
+        "task_type:task_type",
+        "Limit, pause and resume task types; open and close breakers.",
+    ),
     "tenant": ("tenant:tenant", "Weigh, limit, pause and resume tenants."),
     "top": ("top:top", "Watch queues and workers live."),
     "bench": ("bench:bench", "Measure what this database can do."),

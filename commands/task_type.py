@@ -27,7 +27,7 @@ COLUMNS = (
 
 @click.group()
 def task_type() -> None:
-    """Limit, pause and resume task types; open and close their circuit breakers."""
+    """Limit, pause and resume task types; open and close breakers."""
 
 
 @task_type.command("list")

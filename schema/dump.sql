@@ -666,7 +666,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._count_failure(p_task_type text, p_begun_at timestamp with time zone) returns void
 --   plpgsql, volatile
 
--- function skiplane._count_successes(p_hold_ids uuid[], p_hold_gates text[], p_ids uuid[], p_claimed_at timestamp with time zone) returns void
+-- function skiplane._count_successes(p_hold_ids uuid[], p_hold_gates text[], p_left uuid[], p_succeeded uuid[], p_claimed_at timestamp with time zone) returns void
 --   plpgsql, volatile
 
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
@@ -760,7 +760,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._holds(p_ids uuid[], p_lanes bigint[], p_heads skiplane.lane_head[], OUT ids uuid[], OUT gates text[]) returns record
---   sql, immutable
+--   plpgsql, immutable
 
 -- function skiplane._home_shard() returns smallint
 --   sql, stable
@@ -821,6 +821,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT hold_ids uuid[], OUT hold_gates text[]) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._lock_lanes(p_lanes skiplane.lane_head[], p_wants integer[], p_got integer[], p_rows tid[], p_now timestamp with time zone, p_shard smallint, OUT locked tid[], OUT counts integer[]) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
@@ -990,7 +993,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, INOUT p_now timestamp with time zone, INOUT p_credit jsonb, INOUT p_turn jsonb, OUT rows tid[], OUT contended boolean, OUT again double precision) returns record
+-- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_gated boolean, INOUT p_now timestamp with time zone, INOUT p_credit jsonb, INOUT p_turn jsonb, OUT rows tid[], OUT contended boolean, OUT again double precision) returns record
 --   plpgsql, volatile
 
 -- function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
@@ -1015,6 +1018,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, immutable
 
 -- function skiplane._unreadable_json(p_text text) returns text
+--   plpgsql, immutable
+
+-- function skiplane._use_gates(p_gates skiplane.gate[], p_count integer, p_names text[], p_passes skiplane.gate_pass[]) returns skiplane.gate_pass[]
 --   plpgsql, immutable
 
 -- function skiplane._utc_day(p_at timestamp with time zone) returns date

@@ -221,7 +221,7 @@ begin
     insert into skiplane.gate_release (gate, xid, shard, places, at)
     select h.gate, v_xid, v_home, count(*), v_now
     from unnest(p_hold_ids, p_hold_gates) as h (id, gate)
-    where h.id = any (p_ids) and h.gate not like 'breaker|%'
+    where h.id in (select x from unnest(p_ids) as x) and h.gate not like 'breaker|%'
     group by h.gate;
 end
 $$;
@@ -230,20 +230,24 @@ comment on function skiplane._give_back(uuid[], text[], uuid[]) is
 'Gives back the places of tasks that have left a lease. Called once for each by whoever took it out, in the same transaction.';
 
 create or replace function skiplane._count_successes(
-    p_hold_ids uuid[], p_hold_gates text[], p_ids uuid[], p_claimed_at timestamptz
+    p_hold_ids uuid[], p_hold_gates text[], p_left uuid[], p_succeeded uuid[], p_claimed_at timestamptz
 ) returns void language plpgsql volatile
 as $$
-declare v_home smallint := skiplane._home_shard();
+declare v_home smallint;
 begin
+    if not exists (select from unnest(p_hold_gates) as g where g like 'breaker|%') then
+        return;
+    end if;
+    v_home := skiplane._home_shard();
     insert into skiplane.breaker_tally (task_type, at, shard, begun_at, succeeded, failed)
     select substr(h.gate, 9), skiplane.clock(), v_home, p_claimed_at, count(*), 0
     from unnest(p_hold_ids, p_hold_gates) as h (id, gate)
-    where h.id = any (p_ids) and h.gate like 'breaker|%'
+    where h.gate like 'breaker|%' and h.id in (select x from unnest(p_left) as x) and h.id in (select x from unnest(p_succeeded) as x)
     group by h.gate;
 end
 $$;
 
-comment on function skiplane._count_successes(uuid[], text[], uuid[], timestamptz) is
+comment on function skiplane._count_successes(uuid[], text[], uuid[], uuid[], timestamptz) is
 'Tells circuit breakers of tasks that succeeded.';
 
 create or replace function skiplane._count_failure(p_task_type text, p_begun_at timestamptz) returns void

@@ -1,10 +1,11 @@
 -- Claims that have more to look at than the usual few lanes without limits.
 
+-- Where a claim takes from many lanes, each is emptied slowly, and the scheduler's marks are enough.
 create or replace function skiplane._moved_cursor(p_cursor jsonb, p_lanes skiplane.lane_head[], p_turn jsonb, p_credit jsonb)
 returns jsonb language sql immutable
 as $$
     select p_cursor || jsonb_build_object('turn', coalesce(p_turn, '{}'), 'credit', coalesce(p_credit, '{}'), 'head', (
-        select jsonb_object_agg(l.lane, jsonb_build_array(l.due_at, l.estimate, l.id)) from unnest(p_lanes) l))
+        select jsonb_object_agg(l.lane, jsonb_build_array(l.due_at, l.estimate, l.id)) from unnest(p_lanes) l where cardinality(p_lanes) <= 16))
 $$;
 
 comment on function skiplane._moved_cursor(jsonb, skiplane.lane_head[], jsonb, jsonb) is 'The cursor after a claim of these lanes.';
@@ -27,7 +28,7 @@ begin
         o := skiplane._open_lanes(p_lanes, p_now, p_shard);
         lanes := o.lanes;
         exit when lanes is null;
-        s := skiplane._take_lanes(lanes, p_limit, p_shard, p_now, p_cursor -> 'credit', p_cursor -> 'turn');
+        s := skiplane._take_lanes(lanes, p_limit, p_shard, true, p_now, p_cursor -> 'credit', p_cursor -> 'turn');
         rows := s.rows;
         v_contended := s.contended;
         v_again := s.again;
@@ -91,7 +92,7 @@ begin
             p_now := w.p_now;
             p_cursor := w.p_cursor;
         elsif lanes <> '{}' then
-            w := skiplane._take_lanes(lanes, p_limit, p_shard, p_now, p_cursor -> 'credit', p_cursor -> 'turn');
+            w := skiplane._take_lanes(lanes, p_limit, p_shard, false, p_now, p_cursor -> 'credit', p_cursor -> 'turn');
             rows := w.rows;
             p_now := w.p_now;
             p_cursor := skiplane._moved_cursor(p_cursor, lanes, w.p_turn, w.p_credit);

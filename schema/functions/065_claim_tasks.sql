@@ -64,7 +64,7 @@ begin
         p_cursor := p_cursor || jsonb_build_object('head', jsonb_build_object(
             v_lanes[1].lane, jsonb_build_array(v_lanes[1].due_at, v_lanes[1].estimate, v_lanes[1].id)));
     elsif v_lanes <> '{}' then
-        s := skiplane._take_lanes(v_lanes, p_limit, p_shard, v_now, p_cursor -> 'credit', p_cursor -> 'turn');
+        s := skiplane._take_lanes(v_lanes, p_limit, p_shard, false, v_now, p_cursor -> 'credit', p_cursor -> 'turn');
         v_rows := s.rows;
         p_cursor := skiplane._moved_cursor(p_cursor, v_lanes, s.p_turn, s.p_credit);
     end if;
@@ -140,13 +140,25 @@ comment on function skiplane._claim_document(uuid[], date[], smallint[], integer
 -- Which task holds a place of which limit.
 create or replace function skiplane._holds(
     p_ids uuid[], p_lanes bigint[], p_heads skiplane.lane_head[], out ids uuid[], out gates text[]
-) language sql immutable
+) language plpgsql immutable
 as $$
-    select array_agg(u.id), array_agg(g.name)
+declare x skiplane.gate;
+begin
+    if cardinality(p_heads) = 1 then
+        foreach x in array coalesce(p_heads[1].gates, '{}') loop
+            if x.rate is null then
+                ids := coalesce(ids, '{}') || p_ids;
+                gates := coalesce(gates, '{}') || array_fill(x.name, array[cardinality(p_ids)]);
+            end if;
+        end loop;
+        return;
+    end if;
+    select array_agg(u.id), array_agg(g.name) into ids, gates
     from unnest(p_ids, p_lanes) as u (id, lane)
     join unnest(p_heads) h on h.lane = u.lane
     cross join unnest(h.gates) g
-    where g.rate is null
+    where g.rate is null;
+end
 $$;
 
 comment on function skiplane._holds(uuid[], bigint[], skiplane.lane_head[]) is

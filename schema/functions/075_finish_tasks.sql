@@ -122,8 +122,7 @@ begin
     end if;
     if cardinality(p_task_ids) > 0 then
         if l.hold_ids is not null then
-            perform skiplane._count_successes(l.hold_ids, l.hold_gates, array(select unnest(l.ids) intersect select unnest(p_task_ids)),
-                l.claimed_at);
+            perform skiplane._count_successes(l.hold_ids, l.hold_gates, l.ids, p_task_ids, l.claimed_at);
         end if;
         perform skiplane._succeed_tasks(p_worker_id, l.ids, l.days, l.attempts, l.fences, l.claimed_at,
             p_task_ids, p_results, p_started_us, p_took_us, v_now, p_shard);
