@@ -15,11 +15,12 @@ from .handle import ResultWaiter
 from .schedules import Cron
 from .schema.errors import Unavailable
 from .schema.pools import AsyncPool, SyncPool
+from .steering import Steering
 from .verbs import Verbs
 from .workflows.verbs import WorkflowVerbs
 
 
-class Skiplane(Declaring, Verbs, WorkflowVerbs):
+class Skiplane(Declaring, Verbs, WorkflowVerbs, Steering):
     """An app: its tasks, and the database in which they wait.
 
     Nothing is opened before it is needed, so an app may be made at import time.

@@ -24,6 +24,12 @@ COMMANDS = {
     "workflow": ("workflow:workflow", "Submit workflows, look at them; cancel or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
     "keys": ("keys:keys", "Make, list and revoke API keys."),
+    "queue": ("queue:queue", "Look at queues; limit, pause and resume them."),
+    "task-type": (
+        "task_type:task_type",
+        "Limit, pause and resume task types; open and close breakers.",
+    ),
+    "tenant": ("tenant:tenant", "Weigh, limit, pause and resume tenants."),
     "top": ("top:top", "Watch queues and workers live."),
     "bench": ("bench:bench", "Measure what this database can do."),
 }

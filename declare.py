@@ -19,6 +19,7 @@ from typing import (
 
 from .schema.encode import check_text, shown
 from .schema.errors import InvalidInput
+from .schema.limits import LIMITS, TypeLimits, read_limits
 from .schema.options import TaskOptions, read_options
 from .task import Task
 from .worker.registry import Registry, TaskDefinition
@@ -31,6 +32,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RESERVED = "connection"
+
+
+class TypeOptions(TaskOptions, TypeLimits, total=False):
+    """What a declaration may say: defaults of submissions, and limits of the type."""
 
 
 class Declarator(Protocol):
@@ -63,7 +68,7 @@ class Declaring:
         mode: Literal["process", "thread"] | None = None,
         permanent_errors: tuple[type[BaseException], ...] = (),
         classify_error: Callable[[BaseException], str | None] | None = None,
-        **options: Unpack[TaskOptions],
+        **options: Unpack[TypeOptions],
     ) -> Declarator:
         """Declare a task function.
 
@@ -79,7 +84,9 @@ class Declaring:
             permanent_errors: Exceptions after which another try is useless.
             classify_error: Called with an exception; gives ``"permanent"``,
                 ``"retry"``, or None for no opinion.
-            options: Defaults for submissions, see TaskOptions.
+            options: Defaults for submissions, see TaskOptions; and limits of the
+                type over the whole fleet, see TypeLimits, which its workers tell
+                the database and which an operator may replace.
 
         Raises:
             InvalidInput: An option, or the function's shape, cannot be used.
@@ -94,7 +101,10 @@ class Declaring:
             )
         if name is not None:
             check_text("name", name)
-        checked = _checked_options(options)
+        limits = {key: value for key, value in options.items() if key in LIMITS}
+        read_limits(limits)
+        rest = {key: value for key, value in options.items() if key not in LIMITS}
+        checked = _checked_options(cast(TaskOptions, rest))
 
         def declare(function: Callable[..., Any]) -> Task[Any, Any]:
             definition = TaskDefinition(
@@ -104,6 +114,7 @@ class Declaring:
                 takes_context=takes_context(function),
                 queue=checked.get("queue", "default"),
                 options={key: value for key, value in checked.items() if key != "queue"},
+                limits=limits,
                 permanent_errors=permanent_errors,
                 classify_error=classify_error,
             )

@@ -9,7 +9,7 @@ from click import get_current_context
 from click.core import ParameterSource
 
 from ..config import Config
-from ..schema import task_calls
+from ..schema import flow_calls, task_calls
 from ..schema.call import Call
 from ..schema.records import Status
 from .database import database
@@ -35,6 +35,20 @@ def show(config: Config, task_id: UUID, as_json: bool) -> None:
     """Show a task with its attempts and history."""
     with database(config) as db:
         show_task(db.document(task_calls.get_task(task_id)), as_json)
+
+
+@task.command()
+@click.argument("task_id", type=TASK_ID)
+@json_option
+@configured("dsn")
+def why(config: Config, task_id: UUID, as_json: bool) -> None:
+    """Say why a task has not started, and what would start it."""
+    with database(config) as db:
+        told = db.document(flow_calls.explain_waiting(task_id))
+    if as_json:
+        print_json(told)
+        return
+    click.echo(f"{told['status']}. {told['summary']}")
 
 
 @task.command("list")

@@ -152,6 +152,23 @@ class Lanes(ShardLoop):
         return self.pause
 
 
+class Limits(ShardLoop):
+    """Makes work follow changed settings, opens what limits held back, moves breakers."""
+
+    name: ClassVar[str] = "limits"
+    pause = 0.025
+
+    def __init__(self, link: Link, shards: list[int]) -> None:
+        super().__init__(link, shards)
+        self._states: dict[int, Any] = {}
+
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
+        """Go on among the limits from where this process left off."""
+        state = self._states.pop(shard, None)
+        self._states[shard] = await calls.refresh_flow(conn, state, shard)
+        return self.pause
+
+
 class Depth(ShardLoop):
     """Counts what waits, for dashboards and for back-pressure."""
 
@@ -204,6 +221,7 @@ class History(Loop):
         """Delete one batch; come back soon while there is more."""
         async with self.link.session() as conn:
             deleted = await calls.sweep_history(conn, self.limit)
+            deleted += await calls.sweep_flow(conn, self.limit)
         return 0.1 if deleted else self.pause * random.uniform(0.9, 1.1)
 
 

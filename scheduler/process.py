@@ -17,7 +17,18 @@ from ..schema.migrate import MigrationError, ensure_served
 from .cron import Cron, Queued
 from .link import Link, Outage, one_line
 from .loop import Loop
-from .loops import Depth, Expire, History, Lanes, Leases, Overflow, Partitions, Promote, Wake
+from .loops import (
+    Depth,
+    Expire,
+    History,
+    Lanes,
+    Leases,
+    Limits,
+    Overflow,
+    Partitions,
+    Promote,
+    Wake,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -99,6 +110,7 @@ class Scheduler:
             Lanes(clock, shards),
             Cron(cron, shards, self._tick),
             Queued(cron, shards),
+            Limits(clock, shards),
             Depth(upkeep, shards),
             Overflow(upkeep, shards),
             Partitions(upkeep),

@@ -131,6 +131,15 @@ async def refresh_lanes(conn: AsyncConnection, state: Any, shard: int) -> Any:
     return (await _row(conn, "select skiplane.refresh_lanes(%s, %s)", (bound, shard)))[0]
 
 
+async def refresh_flow(conn: AsyncConnection, state: Any, shard: int) -> Any:
+    """Make work follow changed settings, open what limits held back, move circuit breakers.
+
+    Args and answer are as in refresh_lanes.
+    """
+    bound = None if state is None else Jsonb(state)
+    return (await _row(conn, "select skiplane.refresh_flow(%s, %s)", (bound, shard)))[0]
+
+
 async def refresh_depth(conn: AsyncConnection, shard: int) -> float:
     """Count what waits in each queue; give the seconds until the next count is worth it."""
     return float((await _row(conn, "select skiplane.refresh_depth(%s)", (shard,)))[0])
@@ -150,6 +159,11 @@ async def maintain_partitions(conn: AsyncConnection, days_ahead: int) -> list[st
 async def sweep_history(conn: AsyncConnection, limit: int) -> int:
     """Delete up to ``limit`` small records that nobody needs any more; give their number."""
     return int((await _row(conn, "select skiplane.sweep_history(%s)", (limit,)))[0])
+
+
+async def sweep_flow(conn: AsyncConnection, limit: int) -> int:
+    """Delete up to ``limit`` records of limits that nobody needs any more; give their number."""
+    return int((await _row(conn, "select skiplane.sweep_flow(%s)", (limit,)))[0])
 
 
 async def _row(

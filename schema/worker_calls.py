@@ -6,7 +6,7 @@ are replaced, is such a literal), and tasks come back as one JSON text that is
 decoded elsewhere.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.types.string import TextLoader
 
 from .connect import AsyncConnection, SyncConnection
+from .flow_calls import declare_task_type
 from .rows import one_row, one_row_sync
 
 _FINISH: LiteralString = (
@@ -31,6 +32,13 @@ _HEARTBEAT: LiteralString = (
 _MAX_INT = 2_147_483_647
 
 _encode = msgspec.json.Encoder().encode
+
+
+class _Cursor(msgspec.Struct):
+    again: float | None = None
+
+
+_decode_cursor = msgspec.json.Decoder(_Cursor).decode
 
 
 class Claim(NamedTuple):
@@ -83,6 +91,10 @@ class Answer(NamedTuple):
     lease_id: int | None = None
     tasks: str | None = None
     cursor: str | None = None
+
+    def again(self) -> float | None:
+        """Give the seconds after which a limit lets more pass; None when none is near."""
+        return _decode_cursor(self.cursor).again if self.cursor else None
 
 
 class Beat(NamedTuple):
@@ -179,6 +191,12 @@ async def register_worker(conn: AsyncConnection, registration: Registration) -> 
         " %s::text, %s::int, %s::float8, %s::uuid)",
         registration,
     )
+
+
+async def declare_limits(conn: AsyncConnection, task_type: str, limits: Mapping[str, Any]) -> None:
+    """Tell the limits that a type's declaration names; an operator's word stands above them."""
+    declare = declare_task_type(task_type, limits)
+    await conn.execute(declare.sql, declare.parameters)
 
 
 async def unregister_worker(conn: AsyncConnection, worker_id: str) -> None:

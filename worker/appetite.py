@@ -7,6 +7,7 @@ new listener connection. A busy worker takes its wish for notifications back.
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from time import monotonic
@@ -15,6 +16,8 @@ from time import monotonic
 # the finish of what it brought; alone it waits this long.
 PARTIAL_SECONDS = 0.005
 UNHEARD_POLL_SECONDS = 1.0
+# A limit that opens so soon is waited for without notifications.
+_NEAR_SECONDS = 0.1
 _FULL_CLAIMS = 2
 _FULL_TASKS = 20
 
@@ -44,6 +47,7 @@ class Appetite:
         self._full_tasks = 0
         self._plenty = False
         self._not_before = 0.0
+        self._again = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -91,12 +95,13 @@ class Appetite:
             self._not_before = monotonic() + PARTIAL_SECONDS
             self._loop.call_later(PARTIAL_SECONDS, self._on_wake)
 
-    def found_nothing(self, wakes: int, armed: bool) -> bool:
+    def found_nothing(self, wakes: int, armed: bool, again: float | None = None) -> bool:
         """Note a claim that brought none.
 
         Args:
             wakes: The count when it was sent.
             armed: Whether notifications were on when it was sent.
+            again: Seconds after which a limit lets more pass, None when none is known.
 
         Returns:
             Whether to switch notifications on, and then claim once more.
@@ -106,7 +111,13 @@ class Appetite:
         if wakes != self._wakes:
             return False
         self._empty += 1
+        if again is not None:
+            self._again = min(again, self._again)
         if self._empty < self._shards:
+            return False
+        if not armed and self._again < _NEAR_SECONDS:
+            # Notifications are not worth their switching on for so short a time.
+            self.sleep(heard=False)
             return False
         if not armed:
             self._empty = 0
@@ -125,9 +136,11 @@ class Appetite:
         pause = self._poll_seconds
         if not heard:
             pause = min(pause, UNHEARD_POLL_SECONDS)
+        pause *= random.uniform(0.7, 1.0)
+        again, self._again = self._again, math.inf
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(pause * random.uniform(0.7, 1.0), self.wake)
+        self._timer = self._loop.call_later(min(pause, again), self.wake)
 
     def close(self) -> None:
         """Forget the next poll."""

@@ -222,7 +222,9 @@ class Claimer:
         self._cursors[turn.shard] = answer.cursor
         if answer.lease_id is not None and answer.tasks is not None:
             self._hold(answer.lease_id, answer.tasks, turn, sent)
-        elif self.appetite.found_nothing(wakes, armed) and not await self._listener.arm():
+        elif self.appetite.found_nothing(wakes, armed, answer.again()) and (
+            not await self._listener.arm()
+        ):
             self.appetite.sleep(heard=False)
 
     def _hold(self, lease_id: int, text: str, turn: Turn, sent: float) -> None:

@@ -23,6 +23,7 @@ class TaskDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         queue: Where submissions go.
         options: Defaults for submitting, by the names of submit_task without
             ``p_``.
+        limits: Limits of the type over the fleet, see TypeLimits.
         permanent_errors: Exceptions after which another try is useless.
         classify_error: Called with an exception; gives ``permanent``,
             ``retry``, or None for "no opinion".
@@ -34,6 +35,7 @@ class TaskDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     takes_context: bool = False
     queue: str = "default"
     options: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     permanent_errors: tuple[type[BaseException], ...] = ()
     classify_error: Callable[[BaseException], str | None] | None = None
 

@@ -9,7 +9,7 @@ from contextvars import Context
 import structlog
 
 from ..schema import worker_calls as calls
-from ..schema.connect import connect_async, connect_sync
+from ..schema.connect import AsyncConnection, connect_async, connect_sync
 from ..schema.migrate import ensure_served
 from ..schema.pools import AsyncPool
 from ..schema.worker_calls import Claim, Registration, text_array
@@ -166,6 +166,7 @@ class Worker:
                 try:
                     shards = await calls.shard_labels(conn)
                     await calls.register_worker(conn, self._registration())
+                    await self._declare_limits(conn)
                     return shards
                 finally:
                     await conn.close()
@@ -179,6 +180,12 @@ class Worker:
             except TimeoutError:
                 failures += 1
         return None
+
+    async def _declare_limits(self, conn: AsyncConnection) -> None:
+        for name in self._registry.names():
+            definition = self._registry.get(name)
+            if definition is not None and definition.limits:
+                await calls.declare_limits(conn, name, definition.limits)
 
     def _registration(self) -> Registration:
         settings = self.settings

@@ -1,5 +1,22 @@
 -- Lanes, and waking who waits for them.
 
+-- Inlined by the planner: keep it one plain query.
+create or replace function skiplane._lane_marks(p_queue text, p_tenant_id text, p_task_type text, p_concurrency_key text)
+returns table (gated boolean, weight integer, strict boolean)
+language sql stable
+as $$
+    select p_concurrency_key <> '' and p_concurrency_key is not null or coalesce(q.limiting, false) or coalesce(n.limiting, false)
+            or coalesce(t.limiting, false) or b.task_type is not null,
+        coalesce(n.weight, 1), coalesce(q.strict_order, false)
+    from (select) one
+    left join skiplane.queue_setting q on q.queue = p_queue
+    left join skiplane.tenant_setting n on n.tenant_id = p_tenant_id
+    left join skiplane.task_type_setting t on t.task_type = p_task_type
+    left join skiplane.breaker b on b.task_type = p_task_type
+$$;
+
+comment on function skiplane._lane_marks(text, text, text, text) is 'What settings say of a lane, as its row carries it.';
+
 -- Never waits for another transaction: see the table's comment on duplicates.
 create or replace function skiplane._lane_for(
     p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text
@@ -23,8 +40,10 @@ begin
             null;
         end;
     end if;
-    insert into skiplane.lane (shard, queue, priority, tenant_id, task_type, concurrency_key, created_at)
-    values (p_shard, p_queue, p_priority, p_tenant_id, p_task_type, coalesce(p_concurrency_key, ''), skiplane.clock())
+    insert into skiplane.lane (shard, queue, priority, tenant_id, task_type, concurrency_key, created_at, gated, weight, strict)
+    select p_shard, p_queue, p_priority, p_tenant_id, p_task_type, coalesce(p_concurrency_key, ''), skiplane.clock(),
+        m.gated, m.weight, m.strict
+    from skiplane._lane_marks(p_queue, p_tenant_id, p_task_type, p_concurrency_key) m
     returning lane into v_lane;
     return v_lane;
 end

@@ -1,119 +1,5 @@
 -- The claim itself.
 
--- How many of each lane one tenant gives, in exact order over its lanes. Reads without locks: others may be
--- taking the same rows, then the lock below takes the next ones of the lane.
-create or replace function skiplane._merge_lanes(
-    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
-) returns integer[] language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off
-    set enable_sort = off set plan_cache_mode = force_generic_plan
-as $$
-begin
-    if cardinality(p_lanes) = 1 then
-        return array[p_limit];
-    end if;
-    return array(
-        select count(x.lane)::integer
-        from unnest(p_lanes) with ordinality as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, ord)
-        left join (
-            select u.lane from unnest(p_lanes) as u
-            cross join lateral (
-                select r.due_at, r.estimate, r.id from skiplane.ready r
-                where r.lane = u.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (u.due_at, u.estimate, u.id)
-                    and (r.expires_at is null or r.expires_at > p_now)
-                order by r.due_at, r.estimate, r.id limit p_limit
-            ) r
-            order by r.due_at, r.estimate, r.id limit p_limit
-        ) x on x.lane = l.lane
-        group by l.ord order by l.ord
-    );
-end
-$$;
-
-comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timestamptz, smallint) is
-'Share of each lane in the next p_limit tasks of a tenant.';
-
--- An array of ctids of locked rows, not a subquery in the DELETE: the planner may re-run a subquery with LIMIT and
--- take more than was asked for.
-create or replace function skiplane._lock_ready(
-    p_lane skiplane.lane_head, p_limit integer, p_now timestamptz, p_shard smallint
-) returns tid[] language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off
-    set enable_sort = off set plan_cache_mode = force_generic_plan
-as $$
-declare
-    v_due timestamptz := p_lane.due_at;
-    v_estimate integer := p_lane.estimate;
-    v_id uuid := p_lane.id;
-    v_lane bigint := p_lane.lane;
-begin
-    return array(
-        select r.ctid from skiplane.ready r
-        where r.lane = v_lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (v_due, v_estimate, v_id)
-            and (r.expires_at is null or r.expires_at > p_now)
-        order by r.due_at, r.estimate, r.id limit p_limit
-        for update skip locked
-    );
-end
-$$;
-
-comment on function skiplane._lock_ready(skiplane.lane_head, integer, timestamptz, smallint) is
-'Locks the first rows of a lane that nobody else holds.';
-
--- Takes p_limit tasks of the lanes given, which are of one priority: tenants in turn, with equal shares, then whoever
--- has more takes what the others left. p_cursor comes back with the next turn.
-create or replace function skiplane._take_lanes(
-    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint,
-    out rows tid[], inout p_turn jsonb
-) language plpgsql volatile
-as $$
-declare
-    v_tenants integer;
-    v_quantum integer;
-    v_want integer;
-    v_counts integer[];
-    v_part tid[];
-    g record;
-begin
-    rows := '{}';
-    if cardinality(p_lanes) = 1 then
-        rows := skiplane._lock_ready(p_lanes[1], p_limit, p_now, p_shard);
-        return;
-    end if;
-    select count(distinct (l.queue, l.tenant_id)) into v_tenants from unnest(p_lanes) l;
-    v_quantum := greatest(1, ceil(p_limit::numeric / v_tenants))::integer;
-    for v_round in 1 .. 2 loop
-        for g in
-            select l.queue, l.tenant_id, l.priority, max(l.lane) as last, min(l.turn) as turn, array_agg(l order by l.turn) as lanes
-            from unnest(p_lanes) l group by 1, 2, 3 order by turn
-        loop
-            exit when cardinality(rows) >= p_limit;
-            -- The second look sees the rows that this transaction has locked: it asks for both together.
-            v_want := case v_round when 1 then least(v_quantum, p_limit - cardinality(rows))
-                else v_quantum + p_limit - cardinality(rows) end;
-            v_counts := skiplane._merge_lanes(g.lanes, v_want, p_now, p_shard);
-            for i in 1 .. cardinality(g.lanes) loop
-                if v_counts[i] > 0 then
-                    v_part := skiplane._lock_ready(g.lanes[i], v_counts[i], p_now, p_shard);
-                    if v_round = 2 then
-                        v_part := array(select x from unnest(v_part) x where x <> all (rows) limit p_limit - cardinality(rows));
-                    end if;
-                    rows := rows || v_part;
-                end if;
-            end loop;
-            if v_round = 1 then
-                p_turn := coalesce(p_turn, '{}')
-                    || jsonb_build_object(g.queue || '|' || g.priority, jsonb_build_array(g.tenant_id, g.last));
-            end if;
-        end loop;
-        exit when cardinality(rows) >= p_limit or v_tenants = 1;
-    end loop;
-end
-$$;
-
-comment on function skiplane._take_lanes(skiplane.lane_head[], integer, timestamptz, smallint, jsonb) is
-'Locks the next tasks of one priority, tenants in turn.';
-
 create or replace function skiplane._check_claim(
     p_worker_id uuid, p_queues text[], p_limit integer, p_lease_seconds double precision
 ) returns void language plpgsql immutable
@@ -135,83 +21,55 @@ create or replace function skiplane.claim_tasks(
     p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
     out lease_id bigint, out tasks text, out cursor jsonb
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := skiplane.clock();
     v_lanes skiplane.lane_head[];
     v_rows tid[] := '{}';
-    v_turn jsonb;
-    v_passed jsonb;
-    v_credit jsonb := '{}';
-    v_active smallint[];
-    v_few boolean := false;
+    v_gated boolean := false;
     w record;
     s record;
-    p record;
 begin
     if (p_worker_id is not null and p_queues is not null and p_limit between 1 and 10000
         and p_lease_seconds between 0.1 and 86400) is not true then
         perform skiplane._check_claim(p_worker_id, p_queues, p_limit, p_lease_seconds);
     end if;
     if coalesce(abs(extract(epoch from v_now) - (p_cursor ->> 'at')::double precision), 1) >= 0.5 then
-        p_cursor := coalesce(p_cursor, '{}') - '{head,many}'::text[] || jsonb_build_object('at', extract(epoch from v_now));
+        p_cursor := coalesce(p_cursor, '{}') - '{head,many,again}'::text[] || jsonb_build_object('at', extract(epoch from v_now));
+    elsif p_cursor ? 'again' then
+        p_cursor := p_cursor - 'again';
     end if;
-    v_turn := p_cursor -> 'turn';
     if not p_cursor ? 'many' then
         w := skiplane._few_lanes_with_work(p_queues, p_task_types, p_cursor, p_shard);
         v_lanes := w.lanes;
-        v_few := w.few;
+        v_gated := w.gated;
     end if;
-    if not v_few then
-        -- Believed as long as the heads are.
-        p_cursor := p_cursor || '{"many": true}';
-        select array_agg(l order by l.turn) filter (where l.id is not null),
-            jsonb_object_agg(l.queue || '|' || l.priority, case when l.id is null then jsonb_build_array(l.tenant_id, l.lane) end)
-                filter (where l.turn = 1)
-        into v_lanes, v_passed
-        from skiplane._lanes_with_work(p_queues, p_task_types, p_cursor, p_shard) l;
-    end if;
-    if cardinality(v_lanes) = 1 then
+    if p_cursor ? 'many' or not w.few then
+        w := skiplane._claim_many(p_queues, p_task_types, p_limit, p_cursor, v_now, p_shard);
+        v_lanes := w.lanes;
+        v_rows := w.rows;
+        v_now := w.p_now;
+        v_gated := w.gated;
+        p_cursor := w.p_cursor;
+    elsif v_gated then
+        w := skiplane._claim_gated(v_lanes, p_limit, p_cursor, v_now, p_shard);
+        v_lanes := w.lanes;
+        v_rows := w.rows;
+        v_now := w.p_now;
+        p_cursor := w.p_cursor;
+    elsif cardinality(v_lanes) = 1 then
         -- Nothing to share out; the turns and credits stay as they are.
         v_rows := skiplane._lock_ready(v_lanes[1], p_limit, v_now, p_shard);
         p_cursor := p_cursor || jsonb_build_object('head', jsonb_build_object(
             v_lanes[1].lane, jsonb_build_array(v_lanes[1].due_at, v_lanes[1].estimate, v_lanes[1].id)));
     elsif v_lanes <> '{}' then
-        select array_agg(distinct l.priority order by l.priority desc) into v_active from unnest(v_lanes) l;
-        -- Again while a priority could not use its share (it has too little, or others were quicker): the rest take it.
-        for v_round in 1 .. 1 + cardinality(v_active) loop
-            for s in select * from skiplane._priority_shares(p_limit - cardinality(v_rows), v_active, p_cursor -> 'credit') loop
-                if v_round = 1 then
-                    -- Also where the share is nothing: what is left over adds up to a turn.
-                    v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
-                end if;
-                continue when s.share = 0;
-                -- A second look sees the rows that this transaction has locked: it asks for both together.
-                p := skiplane._take_lanes(array(select l from unnest(v_lanes) l where l.priority = s.priority order by l.turn),
-                    s.share + case v_round when 1 then 0 else cardinality(v_rows) end, v_now, p_shard, v_turn);
-                if v_round > 1 then
-                    p.rows := array(select x from unnest(p.rows) x where x <> all (v_rows) limit s.share);
-                end if;
-                if cardinality(p.rows) < s.share then
-                    v_active := array_remove(v_active, s.priority);
-                end if;
-                v_rows := v_rows || p.rows;
-                v_turn := p.p_turn;
-            end loop;
-            exit when cardinality(v_rows) >= p_limit or v_active = '{}';
-        end loop;
-        p_cursor := p_cursor || jsonb_build_object('turn', coalesce(v_turn, '{}'), 'credit', v_credit, 'head', (
-            select jsonb_object_agg(l.lane, jsonb_build_array(l.due_at, l.estimate, l.id)) from unnest(v_lanes) l));
-    end if;
-    if not v_few then
-        -- Where only empty lanes were seen the turn goes on from there; where not even these, it starts again.
-        p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
-            select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
-            || coalesce(jsonb_strip_nulls(v_passed), '{}'));
+        s := skiplane._take_lanes(v_lanes, p_limit, p_shard, false, v_now, p_cursor -> 'credit', p_cursor -> 'turn');
+        v_rows := s.rows;
+        p_cursor := skiplane._moved_cursor(p_cursor, v_lanes, s.p_turn, s.p_credit);
     end if;
     if v_rows <> '{}' then
-        s := skiplane._lease_rows(v_rows, v_lanes, p_worker_id, p_lease_seconds, v_now, p_shard);
+        s := skiplane._lease_rows(v_rows, v_lanes, p_worker_id, p_lease_seconds, v_now, p_shard, v_gated);
         lease_id := s.lease_id;
         tasks := s.tasks;
     end if;
@@ -282,13 +140,40 @@ $$;
 comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
 'What a worker needs of claimed tasks, as a JSON array in their order, the least of their time-outs, and whether workflows are among them.';
 
+-- Which task holds a place of which limit.
+create or replace function skiplane._holds(
+    p_ids uuid[], p_lanes bigint[], p_heads skiplane.lane_head[], out ids uuid[], out gates text[]
+) language plpgsql immutable
+as $$
+declare x skiplane.gate;
+begin
+    if cardinality(p_heads) = 1 then
+        foreach x in array coalesce(p_heads[1].gates, '{}') loop
+            if x.rate is null then
+                ids := coalesce(ids, '{}') || p_ids;
+                gates := coalesce(gates, '{}') || array_fill(x.name, array[cardinality(p_ids)]);
+            end if;
+        end loop;
+        return;
+    end if;
+    select array_agg(u.id), array_agg(g.name) into ids, gates
+    from unnest(p_ids, p_lanes) as u (id, lane)
+    join unnest(p_heads) h on h.lane = u.lane
+    cross join unnest(h.gates) g
+    where g.rate is null;
+end
+$$;
+
+comment on function skiplane._holds(uuid[], bigint[], skiplane.lane_head[]) is
+'Pairs of a task and a limit of which it holds a place, or by which its end is counted; NULL when there are none.';
+
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.
 -- The rows are reached by ctid and nothing else: while statistics say that the table is small, a walk over a whole index
 -- looks cheaper than a look at a few rows, and that walk comes to all that is dead.
 create or replace function skiplane._lease_rows(
     p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamptz,
-    p_shard smallint, out lease_id bigint, out tasks text
+    p_shard smallint, p_gated boolean, out lease_id bigint, out tasks text
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = off
     set plan_cache_mode = force_generic_plan
@@ -298,14 +183,18 @@ declare
     v_days date[];
     v_attempts smallint[];
     v_fences integer[];
+    v_lanes bigint[];
+    v_holders uuid[];
+    v_gates text[];
+    h record;
     d record;
 begin
     with gone as (
         delete from skiplane.ready r where r.ctid = any (p_rows) and r.shard = p_shard
         returning r.id, r.day, r.attempt + 1 as attempt, r.fence + 1 as fence, r.lane, r.due_at, r.estimate
     )
-    select array_agg(g.id), array_agg(g.day), array_agg(g.attempt), array_agg(g.fence)
-    into v_ids, v_days, v_attempts, v_fences
+    select array_agg(g.id), array_agg(g.day), array_agg(g.attempt), array_agg(g.fence), array_agg(g.lane)
+    into v_ids, v_days, v_attempts, v_fences, v_lanes
     from (
         -- What the walk knows of the lanes, not their table: a join with that may be planned as a look at all of them.
         select g.* from gone g left join unnest(p_lanes) l on l.lane = g.lane
@@ -317,13 +206,18 @@ begin
     lease_id := nextval('skiplane.lease_number');
     d := skiplane._claim_document(v_ids, v_days, v_attempts, v_fences, p_shard);
     tasks := d.tasks;
+    if p_gated then
+        h := skiplane._holds(v_ids, v_lanes, p_lanes);
+        v_holders := h.ids;
+        v_gates := h.gates;
+    end if;
     insert into skiplane.lease (
-        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, workflows)
+        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, workflows, hold_ids, hold_gates)
     values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,
         p_now + make_interval(secs => d.least_timeout + 10), v_ids, v_days, v_attempts, v_fences,
-        array_fill(null::timestamptz, array[cardinality(v_ids)]), coalesce(d.workflows, false));
+        array_fill(null::timestamptz, array[cardinality(v_ids)]), coalesce(d.workflows, false), v_holders, v_gates);
 end
 $$;
 
-comment on function skiplane._lease_rows(tid[], skiplane.lane_head[], uuid, double precision, timestamptz, smallint) is
+comment on function skiplane._lease_rows(tid[], skiplane.lane_head[], uuid, double precision, timestamptz, smallint, boolean) is
 'Turns locked ready rows into a lease and their document.';

@@ -112,6 +112,7 @@ begin
             else coalesce(skiplane._bounded_number(p_failure, 'delay_seconds', 31536000), 0) end;
         p_attempt := p_attempt - 1;
     else
+        perform skiplane._count_failure(t.task_type, p_started);
         v_losses := skiplane._losses(p_id, p_shard, p_day, p_attempt);
         v_final := v_kind = 'permanent' or p_attempt - least(v_losses.excused + v_excused::integer, coalesce(t.max_retries, 3))
             > coalesce(t.max_retries, 3);

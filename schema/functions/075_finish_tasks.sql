@@ -4,7 +4,7 @@
 create or replace function skiplane._leave_lease(
     p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
     out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[],
-    out claimed_at timestamptz, out workflows boolean
+    out claimed_at timestamptz, out workflows boolean, out hold_ids uuid[], out hold_gates text[]
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -23,7 +23,12 @@ begin
     where u.id = any (p_ids);
     if ids is null then
         return;
-    elsif cardinality(ids) = cardinality(l.ids) then
+    elsif l.hold_ids is not null then
+        hold_ids := l.hold_ids;
+        hold_gates := l.hold_gates;
+        perform skiplane._give_back(hold_ids, hold_gates, ids);
+    end if;
+    if cardinality(ids) = cardinality(l.ids) then
         delete from skiplane.lease x where x.lease_id = p_lease_id and x.shard = p_shard;
     else
         select array_agg(u.id), array_agg(u.day), array_agg(u.attempt), array_agg(u.fence), array_agg(u.started)
@@ -100,8 +105,11 @@ begin
         -- The common case: a whole lease of successes, in its own order.
         delete from skiplane.lease x
         where x.lease_id = p_lease_id and x.shard = p_shard and x.worker_id = p_worker_id and x.ids = v_all
-        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.workflows into l;
+        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.workflows, x.hold_ids, x.hold_gates into l;
         v_whole := found;
+        if l.hold_ids is not null then
+            perform skiplane._give_back(l.hold_ids, l.hold_gates, l.ids);
+        end if;
     end if;
     if not v_whole then
         v_all := v_all || array(select (f ->> 'task_id')::uuid from jsonb_array_elements(v_failures) f);
@@ -115,6 +123,9 @@ begin
         return v_all;
     end if;
     if cardinality(p_task_ids) > 0 then
+        if l.hold_ids is not null then
+            perform skiplane._count_successes(l.hold_ids, l.hold_gates, l.ids, p_task_ids, l.claimed_at);
+        end if;
         v_stored := skiplane._succeed_tasks(p_worker_id, l.ids, l.days, l.attempts, l.fences, l.claimed_at,
             p_task_ids, p_results, p_started_us, p_took_us, v_now, p_shard);
     end if;

@@ -73,6 +73,9 @@ as $$
 declare r record;
 begin
     delete from skiplane.lease x where x.lease_id = p_lease.lease_id and x.shard = p_lease.shard;
+    if p_lease.hold_ids is not null then
+        perform skiplane._give_back(p_lease.hold_ids, p_lease.hold_gates, p_lease.ids);
+    end if;
     for r in
         select * from unnest(p_lease.ids, p_lease.days, p_lease.attempts, p_lease.fences, p_lease.started)
             as u (id, day, attempt, fence, started)

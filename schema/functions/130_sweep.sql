@@ -145,6 +145,59 @@ $$;
 
 comment on function skiplane.wake_workers(smallint) is 'Notifies queues that have both idle workers and ready tasks; answers how many.';
 
+create or replace function skiplane._has_news(p_queue text, p_since timestamptz, p_shard smallint) returns boolean
+language plpgsql volatile
+    set jit = off set enable_seqscan = off
+as $$
+declare
+    v_now timestamptz := skiplane.clock();
+    v_lanes skiplane.lane_head[];
+    v_home smallint;
+    w record := skiplane._few_lanes_with_work(array[p_queue], null, null, p_shard);
+begin
+    v_lanes := w.lanes;
+    if not w.few then
+        v_lanes := array(select x from skiplane._lanes_with_work(array[p_queue], null, 64, null, v_now, p_shard) x);
+    end if;
+    if exists (select from unnest(v_lanes) x where (x.due_at > p_since or x.id is null) and not x.gated) then
+        return true;
+    elsif not exists (select from unnest(v_lanes) x where x.gated) then
+        return false;
+    end if;
+    v_home := skiplane._home_shard();
+    v_lanes := (skiplane._open_lanes(array(select x from unnest(v_lanes) x where x.gated), v_now, p_shard)).lanes;
+    -- A limit that has opened since is news, too.
+    return exists (
+        select from unnest(v_lanes) x
+        where x.due_at > p_since or exists (
+            select from unnest(x.gates) g where skiplane._opened_since(g, p_since, v_home)));
+end
+$$;
+
+comment on function skiplane._has_news(text, timestamptz, smallint) is
+'Whether a queue has tasks that became ready since a time, or that a limit lets pass since then.';
+
+create or replace function skiplane._opened_since(p_gate skiplane.gate, p_since timestamptz, p_home smallint)
+returns boolean language plpgsql stable
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
+declare v_name text := p_gate.name;
+begin
+    if p_gate.places is not null then
+        return exists (
+            select from skiplane.gate_release r where r.shard = p_home and r.at > p_since and r.gate = v_name);
+    end if;
+    return p_gate.rate is not null and coalesce((
+        select x.at + make_interval(secs => greatest(0, (1 - x.tokens) / p_gate.rate)) > p_since from (
+            select y.at, y.tokens from skiplane.gate_state y
+            where y.gate = v_name and y.shard = p_home order by y.n desc limit 1) x), false);
+end
+$$;
+
+comment on function skiplane._opened_since(skiplane.gate, timestamptz, smallint) is
+'Whether a gate that is open now was closed at a time not long ago, as far as can be told.';
+
 create or replace function skiplane._wake_queues(p_since timestamptz, p_shard smallint) returns integer
 language plpgsql volatile
     set jit = off set enable_seqscan = off
@@ -159,9 +212,7 @@ begin
         where l.shard = p_shard and l.queue > v_queue order by l.queue limit 1;
         exit when v_queue is null;
         continue when not skiplane._is_waited_for(v_queue);
-        if exists (
-            select from skiplane._lanes_with_work(array[v_queue], null, null, p_shard) w
-            where w.due_at > p_since or w.id is null)
+        if skiplane._has_news(v_queue, p_since, p_shard)
         then
             perform pg_notify(skiplane.queue_channel(v_queue), '');
             v_count := v_count + 1;

@@ -7,19 +7,30 @@ as $$
 declare
     v_begun timestamptz := clock_timestamp();
     v_queues jsonb;
+    v_types jsonb;
+    v_tenants jsonb;
 begin
-    select jsonb_agg(jsonb_build_object('queue', x.queue, 'priority', x.priority, 'depth', x.depth,
-        'oldest', skiplane._utc_text(x.oldest)) order by x.queue, x.priority desc)
-    into v_queues
-    from (
-        select l.queue, l.priority, sum(c.depth)::bigint as depth, min(c.oldest) as oldest
+    with lanes as materialized (
+        select l.queue, l.priority, l.task_type, l.tenant_id, c.depth, c.oldest
         from skiplane.lane l
         join (
             select r.lane, count(*) as depth, min(r.due_at) as oldest from skiplane.ready r
             where r.shard = p_shard group by r.lane) c on c.lane = l.lane
-        where l.shard = p_shard group by 1, 2
-    ) x;
-    insert into skiplane.depth (shard, at, queues) values (p_shard, skiplane.clock(), coalesce(v_queues, '[]'));
+        where l.shard = p_shard
+    )
+    select (
+        select jsonb_agg(jsonb_build_object('queue', x.queue, 'priority', x.priority, 'depth', x.depth,
+            'oldest', skiplane._utc_text(x.oldest)) order by x.queue, x.priority desc)
+        from (
+            select l.queue, l.priority, sum(l.depth)::bigint as depth, min(l.oldest) as oldest from lanes l group by 1, 2) x), (
+        -- The thousand with most: a name for everybody would make the row as long as the list of tenants.
+        select jsonb_object_agg(x.task_type, x.depth)
+        from (select l.task_type, sum(l.depth)::bigint as depth from lanes l group by 1 order by 2 desc limit 1000) x), (
+        select jsonb_object_agg(x.tenant_id, x.depth)
+        from (select l.tenant_id, sum(l.depth)::bigint as depth from lanes l group by 1 order by 2 desc limit 1000) x)
+    into v_queues, v_types, v_tenants;
+    insert into skiplane.depth (shard, at, queues, task_types, tenants)
+    values (p_shard, skiplane.clock(), coalesce(v_queues, '[]'), coalesce(v_types, '{}'), coalesce(v_tenants, '{}'));
     delete from skiplane.depth d where d.shard = p_shard and d.at < skiplane.clock() - interval '1 hour';
     return greatest(1, 50 * extract(epoch from clock_timestamp() - v_begun));
 end

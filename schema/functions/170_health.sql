@@ -62,6 +62,8 @@ begin
     select v_now - max(w.at) into v_age from skiplane.watermark w where w.at > v_now - interval '1 hour';
     return query select 'scheduler', coalesce(v_age < interval '10 seconds', false),
         format('last scheduler tick: %s', coalesce(v_age::text || ' ago', 'none within an hour'));
+    v_count := skiplane._drifted_limits();
+    return query select 'limits', v_count = 0, format('%s concurrency limits count what does not run: call recount_limits()', v_count);
     select v_now - min(a.xact_start) into v_age from pg_stat_activity a
     where a.backend_xmin is not null and a.pid <> pg_backend_pid() and a.datname = current_database();
     return query select 'held_snapshot', coalesce(v_age < interval '1 minute', true),

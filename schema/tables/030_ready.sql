@@ -14,6 +14,12 @@ create table skiplane.lane (
     closed_at timestamptz,
     closed_xid xid8,
     sealed_xid xid8,
+    gated boolean not null default false,
+    weight integer not null default 1,
+    strict boolean not null default false,
+    held_by text,
+    held_until timestamptz,
+    check ((held_by is null) = (held_until is null)),
     primary key (lane, shard)
 );
 
@@ -30,8 +36,18 @@ comment on column skiplane.lane.closed_at is 'Set when the lane was found idle: 
 
 comment on column skiplane.lane.closed_xid is 'Transaction that closed it.';
 comment on column skiplane.lane.sealed_xid is 'Every transaction that may have seen it open has a lower id.';
+comment on column skiplane.lane.gated is 'Whether a setting of its queue, type or tenant, or its key, may hold its tasks back. Claims look at no setting of the others.';
+comment on column skiplane.lane.weight is 'Weight of its tenant.';
+comment on column skiplane.lane.strict is 'Whether its queue serves priorities in strict order.';
+comment on column skiplane.lane.held_by is 'Limit that keeps it closed: claims do not come by it. NULL = they do.';
+comment on column skiplane.lane.held_until is 'When it is looked at again at the latest.';
 
-create index lane_walk on skiplane.lane (shard, queue, priority, tenant_id, lane);
+-- For submitters: a lane by its whole key.
+create index lane_key on skiplane.lane (shard, queue, priority, tenant_id, task_type, concurrency_key);
+-- For claims: from tenant to tenant inside a type, so that a type which is held back is passed over whole.
+create index lane_walk on skiplane.lane (shard, queue, priority, task_type, tenant_id, lane) where held_by is null;
+create index lane_held on skiplane.lane (shard, held_by, lane) where held_by is not null;
+create index lane_held_until on skiplane.lane (shard, held_until) where held_by is not null;
 
 create index lane_closed on skiplane.lane (shard, lane) where closed_at is not null;
 
@@ -94,6 +110,16 @@ comment on column skiplane.ready.attempt is 'Attempts charged so far.';
 comment on column skiplane.ready.fence is 'Claims so far.';
 comment on column skiplane.ready.expires_at is 'Never start after.';
 
+-- One limit that a task must pass: places for tasks that run at once, or tokens of a rate.
+create type skiplane.gate as (
+    name text,
+    places integer,
+    rate double precision,
+    burst double precision
+);
+
+comment on type skiplane.gate is 'A limit: name (kind and what it is of), places = tasks at once, or rate (per second) and burst.';
+
 -- What a claim knows of a lane while it walks.
 create type skiplane.lane_head as (
     lane bigint,
@@ -103,7 +129,11 @@ create type skiplane.lane_head as (
     due_at timestamptz,
     estimate integer,
     id uuid,
-    turn bigint
+    turn bigint,
+    weight integer,
+    strict boolean,
+    gated boolean,
+    gates skiplane.gate[]
 );
 
 comment on type skiplane.lane_head is 'A lane with work, the position of its first live row, and its turn among tenants.';

@@ -46,6 +46,8 @@ create table skiplane.lease (
     fences integer[] not null,
     started timestamptz[] not null,
     workflows boolean not null default false,
+    hold_ids uuid[],
+    hold_gates text[],
     primary key (lease_id, shard)
 );
 
@@ -62,6 +64,8 @@ comment on column skiplane.lease.attempts is 'Their attempt numbers, this one in
 comment on column skiplane.lease.fences is 'Their claim numbers.';
 comment on column skiplane.lease.started is 'When execution began, as reported by heartbeats; NULL elements are not known.';
 comment on column skiplane.lease.workflows is 'Whether a task of a workflow is among them.';
+comment on column skiplane.lease.hold_ids is 'Tasks that hold a place of a limit, once for each; NULL when none does. Whoever takes a task out of the lease gives its places back.';
+comment on column skiplane.lease.hold_gates is 'The limits, in the same order.';
 
 create index lease_until on skiplane.lease (shard, until);
 create index lease_worker on skiplane.lease (worker_id);

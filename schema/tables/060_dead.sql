@@ -76,6 +76,8 @@ create table skiplane.depth (
     shard smallint not null,
     at timestamptz not null,
     queues jsonb not null,
+    task_types jsonb not null default '{}',
+    tenants jsonb not null default '{}',
     primary key (shard, n)
 );
 
@@ -84,3 +86,5 @@ comment on column skiplane.depth.n is 'Number: the highest is the current one.';
 comment on column skiplane.depth.shard is 'Shard label.';
 comment on column skiplane.depth.at is 'When it was counted.';
 comment on column skiplane.depth.queues is 'Array of {queue, priority, depth, oldest}.';
+comment on column skiplane.depth.task_types is 'Waiting tasks by type, the thousand with most.';
+comment on column skiplane.depth.tenants is 'Waiting tasks by tenant, the thousand with most.';

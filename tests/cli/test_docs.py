@@ -9,8 +9,10 @@ import pytest
 
 from skiplane.cli import COMMANDS, load_command
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ("cli.md", "flow-control.md")
+TEXT = "\n".join((DOCS / page).read_text(encoding="utf-8") for page in PAGES)
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", TEXT, re.M | re.S)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
 
 

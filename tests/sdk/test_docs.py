@@ -85,6 +85,20 @@ async def test_the_guide_to_workflows_runs(names: dict[str, Any]) -> None:
     assert await names["handle"].status() == "RUNNING"
 
 
+@pytest.mark.parametrize("names", ["flow-control.md"], indirect=True)
+async def test_the_guide_to_flow_control_runs(names: dict[str, Any], dsn: str) -> None:
+    assert names["codes"][0] == "queue_paused"
+    assert names["task_types"]["send_email"].rate_limit == "200/s"
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        text = (DOCS / "flow-control.md").read_text()
+        for block in re.findall(r"^```sql\n(.*?)^```", text, re.M | re.S):
+            await connection.execute(block.encode())
+        cursor = await connection.execute(
+            "select skiplane.get_task_type('charge_card') ->> 'paused'"
+        )
+        assert await cursor.fetchone() == ("false",)
+
+
 def test_every_public_name_is_in_the_guides() -> None:
     import skiplane
 

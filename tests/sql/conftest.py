@@ -30,3 +30,13 @@ def engine(shared_conn: Connection) -> Iterator[Engine]:
 def live(conn: Connection) -> Engine:
     """The verbs on a fresh database, each call a transaction of its own."""
     return Engine(conn)
+
+
+@pytest.fixture
+def admin_live(databases: Databases) -> Iterator[Engine]:
+    """The verbs as a superuser, who may look at plans, on a fresh database."""
+    with (
+        databases.fresh(template=databases.migrated_template()) as name,
+        databases.admin(name) as conn,
+    ):
+        yield Engine(conn)

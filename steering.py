@@ -1,0 +1,171 @@
+"""Who runs next, from an app: queues, task types, tenants, and why a task waits."""
+
+from typing import Any, Unpack
+from uuid import UUID
+
+from .schema import flow_calls
+from .schema.flow_calls import QueueState, TaskTypeState, TenantState, Waiting
+from .schema.limits import TypeLimits
+from .submitting import Submitting
+
+
+class Steering(Submitting):
+    """The verbs about queues, task types and tenants, each async and sync."""
+
+    async def explain(self, task_id: UUID | str, *, connection: Any = None) -> Waiting:
+        """Tell why a task has not started, and what would start it.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        return await self.run(flow_calls.explain_waiting(task_id), connection)
+
+    def explain_sync(self, task_id: UUID | str, *, connection: Any = None) -> Waiting:
+        """Do what ``explain`` does, without an event loop."""
+        return self.run_sync(flow_calls.explain_waiting(task_id), connection)
+
+    async def queues(self, *, connection: Any = None) -> list[QueueState]:
+        """Read all queues that have settings or tasks, with their depth."""
+        return await self.run(flow_calls.list_queues(), connection)
+
+    def queues_sync(self, *, connection: Any = None) -> list[QueueState]:
+        """Do what ``queues`` does, without an event loop."""
+        return self.run_sync(flow_calls.list_queues(), connection)
+
+    async def set_queue(
+        self,
+        queue: str,
+        *,
+        priority_order: str | None = None,
+        concurrency: int | None = None,
+        paused: bool | None = None,
+        actor: str | None = None,
+        connection: Any = None,
+    ) -> QueueState:
+        """Set what is given of a queue.
+
+        Args:
+            queue: Its name.
+            priority_order: ``weighted`` (70 / 25 / 5) or ``strict``.
+            concurrency: The most tasks that run at once over the fleet; -1: no limit.
+            paused: Whether nothing starts.
+            actor: Who does it.
+            connection: Set it inside the transaction that is open there.
+        """
+        request = flow_calls.set_queue(
+            queue,
+            priority_order=priority_order,
+            concurrency=concurrency,
+            paused=paused,
+            actor=actor,
+        )
+        return await self.run(request, connection)
+
+    def set_queue_sync(self, queue: str, *, connection: Any = None, **given: Any) -> QueueState:
+        """Do what ``set_queue`` does, without an event loop."""
+        return self.run_sync(flow_calls.set_queue(queue, **given), connection)
+
+    async def task_types(self, *, connection: Any = None) -> list[TaskTypeState]:
+        """Read all task types that have settings or tasks, with their breakers."""
+        return await self.run(flow_calls.list_task_types(), connection)
+
+    def task_types_sync(self, *, connection: Any = None) -> list[TaskTypeState]:
+        """Do what ``task_types`` does, without an event loop."""
+        return self.run_sync(flow_calls.list_task_types(), connection)
+
+    async def set_task_type(
+        self,
+        task_type: str,
+        *,
+        paused: bool | None = None,
+        actor: str | None = None,
+        connection: Any = None,
+        **limits: Unpack[TypeLimits],
+    ) -> TaskTypeState:
+        """Set what is given of a task type; from then on its code's own limits do not count.
+
+        Args:
+            task_type: Its name.
+            paused: Whether nothing of it starts.
+            actor: Who does it.
+            connection: Set it inside the transaction that is open there.
+            limits: See TypeLimits.
+        """
+        request = flow_calls.set_task_type(task_type, paused=paused, actor=actor, **limits)
+        return await self.run(request, connection)
+
+    def set_task_type_sync(
+        self, task_type: str, *, connection: Any = None, **given: Any
+    ) -> TaskTypeState:
+        """Do what ``set_task_type`` does, without an event loop."""
+        return self.run_sync(flow_calls.set_task_type(task_type, **given), connection)
+
+    async def open_breaker(
+        self,
+        task_type: str,
+        *,
+        duration: float | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        connection: Any = None,
+    ) -> TaskTypeState:
+        """Open the circuit breaker of a type, until it is closed or for ``duration`` seconds."""
+        request = flow_calls.open_breaker(task_type, duration=duration, reason=reason, actor=actor)
+        return await self.run(request, connection)
+
+    def open_breaker_sync(
+        self, task_type: str, *, connection: Any = None, **given: Any
+    ) -> TaskTypeState:
+        """Do what ``open_breaker`` does, without an event loop."""
+        return self.run_sync(flow_calls.open_breaker(task_type, **given), connection)
+
+    async def close_breaker(
+        self, task_type: str, *, actor: str | None = None, connection: Any = None
+    ) -> TaskTypeState:
+        """Close the circuit breaker of a type. Raises Conflict when it is not open."""
+        return await self.run(flow_calls.close_breaker(task_type, actor=actor), connection)
+
+    def close_breaker_sync(
+        self, task_type: str, *, actor: str | None = None, connection: Any = None
+    ) -> TaskTypeState:
+        """Do what ``close_breaker`` does, without an event loop."""
+        return self.run_sync(flow_calls.close_breaker(task_type, actor=actor), connection)
+
+    async def tenants(self, *, connection: Any = None) -> list[TenantState]:
+        """Read all tenants that have settings or tasks."""
+        return await self.run(flow_calls.list_tenants(), connection)
+
+    def tenants_sync(self, *, connection: Any = None) -> list[TenantState]:
+        """Do what ``tenants`` does, without an event loop."""
+        return self.run_sync(flow_calls.list_tenants(), connection)
+
+    async def set_tenant(
+        self,
+        tenant: str,
+        *,
+        weight: int | None = None,
+        concurrency: int | None = None,
+        rates: dict[str, str] | None = None,
+        paused: bool | None = None,
+        actor: str | None = None,
+        connection: Any = None,
+    ) -> TenantState:
+        """Set what is given of a tenant.
+
+        Args:
+            tenant: Its name.
+            weight: Its share of capacity against other tenants, 1 to 1000.
+            concurrency: The most of its tasks that run at once; -1: no limit.
+            rates: Its own rates by task type; ``"none"`` takes one away.
+            paused: Whether nothing of it starts.
+            actor: Who does it.
+            connection: Set it inside the transaction that is open there.
+        """
+        request = flow_calls.set_tenant(
+            tenant, weight=weight, concurrency=concurrency, rates=rates, paused=paused, actor=actor
+        )
+        return await self.run(request, connection)
+
+    def set_tenant_sync(self, tenant: str, *, connection: Any = None, **given: Any) -> TenantState:
+        """Do what ``set_tenant`` does, without an event loop."""
+        return self.run_sync(flow_calls.set_tenant(tenant, **given), connection)
