@@ -259,14 +259,7 @@ create table skiplane.task (
     version integer default 1 not null,
     scheduled_at timestamp with time zone not null,
     created_at timestamp with time zone not null,
-    constraint task_pkey PRIMARY KEY (id, shard, day),
-    constraint task_max_retries_check CHECK ((max_retries >= 0)),
-    constraint task_priority_check CHECK ((priority = ANY (ARRAY[0, 5, 10]))),
-    constraint task_retry_backoff_check CHECK ((retry_backoff = ANY (ARRAY['exponential'::text, 'linear'::text, 'fixed'::text]))),
-    constraint task_retry_delay_s_check CHECK ((retry_delay_s >= (0)::double precision)),
-    constraint task_retry_jitter_check CHECK ((retry_jitter = ANY (ARRAY['full'::text, 'equal'::text, 'decorrelated'::text, 'none'::text]))),
-    constraint task_retry_max_delay_s_check CHECK ((retry_max_delay_s >= (0)::double precision)),
-    constraint task_timeout_s_check CHECK ((timeout_s > (0)::double precision))
+    constraint task_pkey PRIMARY KEY (id, shard, day)
 ) partition by range (day);
 
 create table skiplane.timer (
@@ -489,6 +482,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_claim(p_worker_id uuid, p_queues text[], p_limit integer, p_lease_seconds double precision) returns void
+--   plpgsql, immutable
+
 -- function skiplane._check_dead(p_task_id uuid) returns void
 --   plpgsql, volatile
 
@@ -513,7 +509,10 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_number(p_field text, p_value double precision, p_least double precision, p_most double precision) returns void
 --   plpgsql, immutable
 
--- function skiplane._check_options(p_task_type text, p_queue text, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_callback_url text) returns void
+-- function skiplane._check_options(p_task_type text, p_queue text, p_priority text, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_callback_url text) returns void
+--   plpgsql, immutable
+
+-- function skiplane._check_payload(p_field text, p_text text) returns void
 --   plpgsql, immutable
 
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
@@ -526,7 +525,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, immutable
 
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
 --   sql, immutable, parallel safe
@@ -536,6 +535,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
+
+-- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_is_over(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, TimeZone=UTC
@@ -576,6 +578,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._few_lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint, OUT lanes skiplane.lane_head[], OUT few boolean) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._find_lease(p_id uuid, p_shard smallint) returns skiplane.lease
 --   plpgsql, stable, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_reader
 
@@ -594,6 +599,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._heed_clock(p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._id_at(p_shard smallint, p_us bigint, p_place bigint) returns uuid
+--   sql, immutable
+
 -- function skiplane._id_day(p_task_id uuid) returns date
 --   sql, immutable, strict, parallel safe
 
@@ -606,11 +614,14 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._integer_field(p_object jsonb, p_field text, p_default integer) returns integer
 --   plpgsql, immutable
 
+-- function skiplane._is_beyond_json(p_json jsonb) returns boolean
+--   sql, immutable, parallel safe
+
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile
 
 -- function skiplane._is_waited_for(p_queue text) returns boolean
---   plpgsql, volatile
+--   sql, volatile
 
 -- function skiplane._key_document(p_key skiplane.api_key) returns jsonb
 --   sql, stable
@@ -618,8 +629,8 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
--- function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint, OUT due_at timestamp with time zone, OUT estimate integer, OUT id uuid) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+-- function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint) returns TABLE(due_at timestamp with time zone, estimate integer, id uuid)
+--   sql, stable
 
 -- function skiplane._lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint) returns SETOF skiplane.lane_head
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
@@ -677,9 +688,6 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._priority_name(p_priority smallint) returns text
 --   sql, immutable, parallel safe
-
--- function skiplane._priority_number(p_priority text) returns smallint
---   plpgsql, immutable
 
 -- function skiplane._priority_shares(p_limit integer, p_active smallint[], p_credit jsonb) returns TABLE(priority smallint, share integer, credit double precision)
 --   plpgsql, immutable
@@ -744,14 +752,14 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
 --   plpgsql, volatile
 
+-- function skiplane._submit_one(p_template skiplane.task, p_payload json) returns skiplane.submitted
+--   plpgsql, volatile
+
 -- function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task) returns skiplane.submitted
 --   plpgsql, stable
 
 -- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
-
--- function skiplane._suspicious_json(p_text text) returns boolean
---   sql, immutable, parallel safe
 
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan

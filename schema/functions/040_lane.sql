@@ -12,19 +12,20 @@ begin
     where l.shard = p_shard and l.queue = p_queue and l.priority = p_priority and l.tenant_id = p_tenant_id
         and l.task_type = p_task_type and l.concurrency_key = coalesce(p_concurrency_key, '') and l.closed_at is null
     order by l.lane limit 1;
-    if v_lane is not null and current_setting('transaction_isolation') <> 'read committed' then
+    if v_lane is not null and current_setting('transaction_isolation') = 'read committed' then
+        return v_lane;
+    elsif v_lane is not null then
         -- An older snapshot may show a lane that is gone by now: one that can be locked stays until this ends.
         begin
             perform from skiplane.lane l where l.lane = v_lane and l.shard = p_shard for key share;
+            return v_lane;
         exception when serialization_failure then
-            v_lane := null;
+            null;
         end;
     end if;
-    if v_lane is null then
-        insert into skiplane.lane (shard, queue, priority, tenant_id, task_type, concurrency_key, created_at)
-        values (p_shard, p_queue, p_priority, p_tenant_id, p_task_type, coalesce(p_concurrency_key, ''), skiplane.clock())
-        returning lane into v_lane;
-    end if;
+    insert into skiplane.lane (shard, queue, priority, tenant_id, task_type, concurrency_key, created_at)
+    values (p_shard, p_queue, p_priority, p_tenant_id, p_task_type, coalesce(p_concurrency_key, ''), skiplane.clock())
+    returning lane into v_lane;
     return v_lane;
 end
 $$;
@@ -74,15 +75,10 @@ comment on function skiplane.stop_waiting(text[]) is 'Ends wait_for_work on this
 
 -- The exclusive probe is held for microseconds; two probes at once cost at most a needless notification.
 create or replace function skiplane._is_waited_for(p_queue text) returns boolean
-language plpgsql volatile
+language sql volatile
 as $$
-begin
-    if pg_try_advisory_lock(1397442898, hashtext(p_queue)) then
-        perform pg_advisory_unlock(1397442898, hashtext(p_queue));
-        return false;
-    end if;
-    return true;
-end
+    select case when pg_try_advisory_lock(1397442898, hashtext(p_queue))
+        then not pg_advisory_unlock(1397442898, hashtext(p_queue)) else true end
 $$;
 
 comment on function skiplane._is_waited_for(text) is 'Whether an idle worker waits for a queue.';

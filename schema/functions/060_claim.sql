@@ -5,29 +5,63 @@
 
 -- Where a claim begins in a lane: at its mark, or at the caller's own head where that is further. The head is believed
 -- for half a second only: what was locked or not yet committed when it passed is found again after that.
-create or replace function skiplane._lane_start(
-    p_lane bigint, p_cursor jsonb, p_shard smallint, out due_at timestamptz, out estimate integer, out id uuid
-) language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+-- Inlined by the planner: keep it one plain query, and not volatile.
+create or replace function skiplane._lane_start(p_lane bigint, p_cursor jsonb, p_shard smallint)
+returns table (due_at timestamptz, estimate integer, id uuid)
+language sql stable
 as $$
-declare v_head jsonb := p_cursor -> 'head' -> p_lane::text;
+    select s.due_at, s.estimate, s.id from (
+        (select m.due_at, m.estimate, m.id from skiplane.lane_mark m
+        where m.lane = p_lane and m.shard = p_shard order by m.n desc limit 1)
+        union all
+        select (h.head ->> 0)::timestamptz, (h.head ->> 1)::integer, (h.head ->> 2)::uuid
+        from (select p_cursor -> 'head' -> p_lane::text as head) h where h.head is not null
+        union all
+        select '-infinity'::timestamptz, 0, '00000000-0000-0000-0000-000000000000'::uuid
+    ) s order by s.due_at desc, s.estimate desc, s.id desc limit 1
+$$;
+
+comment on function skiplane._lane_start(bigint, jsonb, smallint) is 'The position before which a lane has nothing live.';
+
+-- The usual case: so few lanes that all are looked at, wherever the turn is, with the least work.
+create or replace function skiplane._few_lanes_with_work(
+    p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint, out lanes skiplane.lane_head[], out few boolean
+) language plpgsql volatile
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
 begin
-    select m.due_at, m.estimate, m.id into due_at, estimate, id from skiplane.lane_mark m
-    where m.lane = p_lane and m.shard = p_shard order by m.n desc limit 1;
-    if v_head is not null and (due_at is null
-        or ((v_head ->> 0)::timestamptz, (v_head ->> 1)::integer, (v_head ->> 2)::uuid) > (due_at, estimate, id)) then
-        due_at := v_head ->> 0;
-        estimate := v_head ->> 1;
-        id := v_head ->> 2;
-    elsif due_at is null then
-        due_at := '-infinity';
-        estimate := 0;
-        id := '00000000-0000-0000-0000-000000000000';
+    select array_agg(row(l.lane, l.queue, l.priority, l.tenant_id, h.due_at, h.estimate, h.id, 1)::skiplane.lane_head)
+        filter (where h.id is not null), count(*) <= 64
+    into lanes, few
+    from (
+        select x.lane, x.queue, x.priority, x.tenant_id, x.task_type from skiplane.lane x
+        where x.shard = p_shard and x.queue = any (p_queues) limit 65
+    ) l
+    cross join lateral skiplane._lane_start(l.lane, p_cursor, p_shard) s
+    left join lateral (
+        select r.due_at, r.estimate, r.id from skiplane.ready r
+        where (p_task_types is null or l.task_type = any (p_task_types)) and r.lane = l.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (s.due_at, s.estimate, s.id)
+        order by r.due_at, r.estimate, r.id limit 1
+    ) h on true;
+    if few and cardinality(lanes) > 1 then
+        select array_agg(row(x.lane, x.queue, x.priority, x.tenant_id, x.due_at, x.estimate, x.id, x.turn)::skiplane.lane_head
+            order by x.turn)
+        into lanes
+        from (
+            select u.lane, u.queue, u.priority, u.tenant_id, u.due_at, u.estimate, u.id, row_number() over (
+                partition by u.queue, u.priority
+                order by (u.tenant_id, u.lane) <= (coalesce(c.turn ->> 0, ''), coalesce((c.turn ->> 1)::bigint, 0)),
+                    u.tenant_id, u.lane) as turn
+            from unnest(lanes) as u
+            cross join lateral (select p_cursor -> 'turn' -> (u.queue || '|' || u.priority) as turn) c
+        ) x;
     end if;
 end
 $$;
 
-comment on function skiplane._lane_start(bigint, jsonb, smallint) is 'The position before which a lane has nothing live.';
+comment on function skiplane._few_lanes_with_work(text[], text[], jsonb, smallint) is
+'Lanes with live ready rows in their turn, if the queues have at most 64 lanes; few tells.';
 
 -- The lanes that have something to give, at most 64 per queue and priority, in the order in which tenants get their
 -- turn. The cursor is {"turn": {"<queue>|<priority>": [tenant, lane]}, "head": {"<lane>": [due, estimate, id]}, "at": epoch}.

@@ -114,6 +114,22 @@ $$;
 comment on function skiplane._take_lanes(skiplane.lane_head[], integer, timestamptz, smallint, jsonb) is
 'Locks the next tasks of one priority, tenants in turn.';
 
+create or replace function skiplane._check_claim(
+    p_worker_id uuid, p_queues text[], p_limit integer, p_lease_seconds double precision
+) returns void language plpgsql immutable
+as $$
+begin
+    if p_worker_id is null or p_limit is null or p_lease_seconds is null or p_queues is null then
+        perform skiplane._refuse('SK001', case when p_worker_id is null then 'worker_id' when p_queues is null then 'queues'
+            when p_limit is null then 'limit' else 'lease_seconds' end, null, 'worker, queues, limit and lease must be given', 'give all four');
+    end if;
+    perform skiplane._check_number('limit', p_limit, 1, 10000);
+    perform skiplane._check_number('lease_seconds', p_lease_seconds, 0.1, 86400);
+end
+$$;
+
+comment on function skiplane._check_claim(uuid, text[], integer, double precision) is 'Refuses what no claim can be made with.';
+
 create or replace function skiplane.claim_tasks(
     p_worker_id uuid, p_queues text[], p_limit integer default 1, p_task_types text[] default null,
     p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
@@ -129,24 +145,33 @@ declare
     v_passed jsonb;
     v_credit jsonb := '{}';
     v_active smallint[];
+    v_few boolean := false;
+    w record;
     s record;
     p record;
 begin
-    if p_worker_id is null or p_limit is null or p_lease_seconds is null or p_queues is null then
-        perform skiplane._refuse('SK001', case when p_worker_id is null then 'worker_id' when p_queues is null then 'queues'
-            when p_limit is null then 'limit' else 'lease_seconds' end, null, 'worker, queues, limit and lease must be given', 'give all four');
+    if (p_worker_id is not null and p_queues is not null and p_limit between 1 and 10000
+        and p_lease_seconds between 0.1 and 86400) is not true then
+        perform skiplane._check_claim(p_worker_id, p_queues, p_limit, p_lease_seconds);
     end if;
-    perform skiplane._check_number('limit', p_limit, 1, 10000);
-    perform skiplane._check_number('lease_seconds', p_lease_seconds, 0.1, 86400);
     if coalesce(abs(extract(epoch from v_now) - (p_cursor ->> 'at')::double precision), 1) >= 0.5 then
-        p_cursor := coalesce(p_cursor, '{}') - 'head' || jsonb_build_object('at', extract(epoch from v_now));
+        p_cursor := coalesce(p_cursor, '{}') - '{head,many}'::text[] || jsonb_build_object('at', extract(epoch from v_now));
     end if;
     v_turn := p_cursor -> 'turn';
-    select array_agg(l order by l.turn) filter (where l.id is not null),
-        jsonb_object_agg(l.queue || '|' || l.priority, case when l.id is null then jsonb_build_array(l.tenant_id, l.lane) end)
-            filter (where l.turn = 1)
-    into v_lanes, v_passed
-    from skiplane._lanes_with_work(p_queues, p_task_types, p_cursor, p_shard) l;
+    if not p_cursor ? 'many' then
+        w := skiplane._few_lanes_with_work(p_queues, p_task_types, p_cursor, p_shard);
+        v_lanes := w.lanes;
+        v_few := w.few;
+    end if;
+    if not v_few then
+        -- Believed as long as the heads are.
+        p_cursor := p_cursor || '{"many": true}';
+        select array_agg(l order by l.turn) filter (where l.id is not null),
+            jsonb_object_agg(l.queue || '|' || l.priority, case when l.id is null then jsonb_build_array(l.tenant_id, l.lane) end)
+                filter (where l.turn = 1)
+        into v_lanes, v_passed
+        from skiplane._lanes_with_work(p_queues, p_task_types, p_cursor, p_shard) l;
+    end if;
     if cardinality(v_lanes) = 1 then
         -- Nothing to share out; the turns and credits stay as they are.
         v_rows := skiplane._lock_ready(v_lanes[1], p_limit, v_now, p_shard);
@@ -179,13 +204,16 @@ begin
         p_cursor := p_cursor || jsonb_build_object('turn', coalesce(v_turn, '{}'), 'credit', v_credit, 'head', (
             select jsonb_object_agg(l.lane, jsonb_build_array(l.due_at, l.estimate, l.id)) from unnest(v_lanes) l));
     end if;
-    -- Where only empty lanes were seen the turn goes on from there; where not even these, it starts again.
-    p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
-        select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
-        || coalesce(jsonb_strip_nulls(v_passed), '{}'));
+    if not v_few then
+        -- Where only empty lanes were seen the turn goes on from there; where not even these, it starts again.
+        p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
+            select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
+            || coalesce(jsonb_strip_nulls(v_passed), '{}'));
+    end if;
     if v_rows <> '{}' then
-        select l.lease_id, l.tasks into lease_id, tasks
-        from skiplane._lease_rows(v_rows, v_lanes, p_worker_id, p_lease_seconds, v_now, p_shard) l;
+        s := skiplane._lease_rows(v_rows, v_lanes, p_worker_id, p_lease_seconds, v_now, p_shard);
+        lease_id := s.lease_id;
+        tasks := s.tasks;
     end if;
     cursor := p_cursor;
 end
@@ -194,38 +222,55 @@ $$;
 comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double precision, jsonb, smallint) is
 'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array; lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
 
--- Day by day: a partition is only left out of a plan by an equation with its key, not by an array of days.
+-- Of one day: a partition is only left out of a plan by an equation with its key, not by an array of days.
+create or replace function skiplane._day_document(
+    p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint,
+    out places bigint[], out parts text[], out least_timeout double precision
+) language plpgsql volatile
+    set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+    select array_agg(u.ord order by u.ord), min(t.timeout_s), array_agg(concat(
+        '{"task_id":"', t.id, '","task_type":', to_json(t.task_type), ',"attempt":', u.attempt, ',"fence":', u.fence,
+        ',"queue":', to_json(t.queue), ',"payload":', t.payload, ',"timeout_seconds":' || t.timeout_s,
+        case when t.tenant_id <> 'default' then ',"tenant_id":' || to_json(t.tenant_id) end,
+        ',"metadata":' || t.metadata::text, ',"max_retries":' || t.max_retries, ',"workflow_id":"' || t.workflow_id || '"',
+        case when u.fence > 1 then ',"checkpoint":' || (
+            select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard) end,
+        '}') order by u.ord)
+    into places, least_timeout, parts
+    from skiplane.task t
+    join unnest(p_ids, p_attempts, p_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
+    where t.id = any (p_ids) and t.shard = p_shard and t.day = p_day;
+end
+$$;
+
+comment on function skiplane._day_document(uuid[], date, smallint[], integer[], smallint) is
+'What a worker needs of claimed tasks of one day, as JSON objects with their places.';
+
 create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
     out tasks text, out least_timeout double precision
 ) language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_day date;
     v_places bigint[] := '{}';
     v_parts text[] := '{}';
-    v_some record;
+    d record;
 begin
-    for v_day in select distinct d from unnest(p_days) d loop
-        select array_agg(u.ord) as places, min(t.timeout_s) as timeout_s, array_agg(
-            '{"task_id":"' || t.id || '","task_type":' || to_json(t.task_type) || ',"attempt":' || u.attempt
-            || ',"fence":' || u.fence || ',"queue":' || to_json(t.queue) || ',"payload":' || t.payload::text
-            || case when t.timeout_s is null then '' else ',"timeout_seconds":' || t.timeout_s end
-            || case when t.tenant_id = 'default' then '' else ',"tenant_id":' || to_json(t.tenant_id) end
-            || case when t.metadata is null then '' else ',"metadata":' || t.metadata::text end
-            || case when t.max_retries is null then '' else ',"max_retries":' || t.max_retries end
-            || case when t.workflow_id is null then '' else ',"workflow_id":"' || t.workflow_id || '"' end
-            || case when u.fence = 1 then '' else coalesce(',"checkpoint":' || (
-                select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard), '') end
-            || '}') as parts
-        into v_some
-        from skiplane.task t
-        join unnest(p_ids, p_attempts, p_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
-        where t.id = any (p_ids) and t.shard = p_shard and t.day = v_day;
-        v_places := v_places || v_some.places;
-        v_parts := v_parts || v_some.parts;
-        least_timeout := least(least_timeout, v_some.timeout_s);
+    if p_days[1] = all (p_days) then
+        d := skiplane._day_document(p_ids, p_days[1], p_attempts, p_fences, p_shard);
+        tasks := '[' || array_to_string(d.parts, ',') || ']';
+        least_timeout := d.least_timeout;
+        return;
+    end if;
+    for d in
+        select x.* from (select distinct y.day from unnest(p_days) as y (day)) y
+        cross join lateral skiplane._day_document(p_ids, y.day, p_attempts, p_fences, p_shard) x
+    loop
+        v_places := v_places || d.places;
+        v_parts := v_parts || d.parts;
+        least_timeout := least(least_timeout, d.least_timeout);
     end loop;
     select '[' || string_agg(u.part, ',' order by u.place) || ']' into tasks from unnest(v_places, v_parts) as u (place, part);
 end
@@ -250,7 +295,7 @@ declare
     v_days date[];
     v_attempts smallint[];
     v_fences integer[];
-    v_kill double precision;
+    d record;
 begin
     with gone as (
         delete from skiplane.ready r where r.ctid = any (p_rows) and r.shard = p_shard
@@ -267,12 +312,12 @@ begin
         return;
     end if;
     lease_id := nextval('skiplane.lease_number');
-    select d.tasks, d.least_timeout into tasks, v_kill
-    from skiplane._claim_document(v_ids, v_days, v_attempts, v_fences, p_shard) d;
+    d := skiplane._claim_document(v_ids, v_days, v_attempts, v_fences, p_shard);
+    tasks := d.tasks;
     insert into skiplane.lease (
         lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started)
     values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,
-        p_now + make_interval(secs => v_kill + 10), v_ids, v_days, v_attempts, v_fences,
+        p_now + make_interval(secs => d.least_timeout + 10), v_ids, v_days, v_attempts, v_fences,
         array_fill(null::timestamptz, array[cardinality(v_ids)]));
 end
 $$;

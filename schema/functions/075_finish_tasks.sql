@@ -47,14 +47,18 @@ begin
     bad := '{}';
     if p_results is null then
         return;
-    elsif not exists (select from unnest(p_results) x where skiplane._suspicious_json(x)) then
-        begin
+    end if;
+    begin
+        if not exists (
+            select from (select u.x, u.x::jsonb as j from unnest(p_results) as u (x) offset 0) y
+            where octet_length(y.x) > 1048576 or skiplane._is_beyond_json(y.j))
+        then
             results := p_results::json[];
             return;
-        exception when data_exception or statement_too_complex then
-            null;
-        end;
-    end if;
+        end if;
+    exception when data_exception or statement_too_complex then
+        null;
+    end;
     results := array_fill(null::json, array[cardinality(p_results)]);
     for i in 1 .. cardinality(p_results) loop
         v_text := p_results[i];

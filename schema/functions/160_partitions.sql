@@ -46,7 +46,7 @@ language plpgsql volatile
 as $$
 declare v_day date := skiplane._utc_day(p_now);
 begin
-    if not skiplane._is_prepared('task', v_day) then
+    if to_regclass(to_char(v_day, '"skiplane.task_p"YYYYMMDD')) is null and not skiplane._is_prepared('task', v_day) then
         -- Whoever else makes them holds these, as attaching does, and has to end first; writers of other days go on.
         -- Locks on tables, not an advisory one: they bring the catalog up to date, with an old snapshot, too.
         lock table only skiplane.outcome, only skiplane.attempt, only skiplane.task in share update exclusive mode;
