@@ -15,7 +15,7 @@ from ..schema.connect import connect_sync
 from ..schema.migrate import MigrationError, ensure_served
 from .link import Link, Outage, one_line
 from .loop import Loop
-from .loops import Depth, Expire, History, Lanes, Leases, Overflow, Partitions, Promote, Wake
+from .loops import Depth, Expire, History, Lanes, Leases, Overflow, Partitions, Promote, Rollup, Wake
 
 log = structlog.get_logger(__name__)
 
@@ -94,6 +94,7 @@ class Scheduler:
             Expire(clock, shards),
             Lanes(clock, shards),
             Depth(upkeep, shards),
+            Rollup(upkeep, shards),
             Overflow(upkeep, shards),
             Partitions(upkeep),
             History(upkeep),
