@@ -15,7 +15,18 @@ from ..schema.connect import connect_sync
 from ..schema.migrate import MigrationError, ensure_served
 from .link import Link, Outage, one_line
 from .loop import Loop
-from .loops import Depth, Expire, History, Lanes, Leases, Overflow, Partitions, Promote, Rollup, Wake
+from .loops import (
+    Depth,
+    Expire,
+    History,
+    Lanes,
+    Leases,
+    Overflow,
+    Partitions,
+    Promote,
+    Rollup,
+    Wake,
+)
 
 log = structlog.get_logger(__name__)
 

@@ -5,11 +5,14 @@ from typing import Any
 from litestar import Litestar, Response
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
+from litestar.response.base import ASGIResponse
 
 from .access import guard
 from .api import dead_letters, events, fleet, keys, probes, tasks
 from .api.routes import AnyRequest
 from .contract import TASKS
+from .dashboard import door
+from .dashboard.handlers import HANDLERS as PAGES
 from .gate import Gate
 from .problems import MEDIA_TYPE, Problem, problem_of
 from .services import Services
@@ -22,6 +25,7 @@ HANDLERS = [
     *keys.HANDLERS,
     *events.HANDLERS,
     *probes.HANDLERS,
+    *PAGES,
 ]
 
 
@@ -47,11 +51,14 @@ def create_app(settings: WebSettings, services: Services | None = None) -> Gate:
     )
     app.logger = None
     limits = {"": settings.max_body, TASKS + "/batch": settings.max_batch_body}
-    return Gate(app, shared.keys, shared.metrics, limits)
+    return Gate(app, shared.keys, shared.metrics, limits, door.Door(shared.sessions))
 
 
-def _refuse(request: AnyRequest, error: Any) -> "Response[bytes]":
+def _refuse(request: AnyRequest, error: Any) -> Any:
     problem = _of_framework(error) if isinstance(error, HTTPException) else problem_of(error)
+    if door.owns(request.scope["path"]):
+        status, headers, body = door.refusal(problem, request.scope)
+        return ASGIResponse(body=body, status_code=status, headers=headers)
     request_id = request.scope["state"].get("request_id")
     return Response(
         content=problem.body(request_id),
