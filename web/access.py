@@ -126,7 +126,10 @@ def _unauthenticated(detail: str) -> Problem:
     )
 
 
-def guard(connection: "ASGIConnection[Any, Any, Any, Any]", handler: BaseRouteHandler) -> None:
+# Async although it awaits nothing: the framework runs a plain function in a thread.
+async def guard(
+    connection: "ASGIConnection[Any, Any, Any, Any]", handler: BaseRouteHandler
+) -> None:
     """Refuse whoever has not the role that the handler names; one that names none is closed."""
     needed = handler.opt.get("role")
     if needed == "open":

@@ -46,10 +46,10 @@ def create_app(settings: WebSettings, services: Services | None = None) -> Gate:
         on_startup=[shared.start],
         on_shutdown=[shared.stop],
         request_max_body_size=None,
+        logging_config=None,
         debug=False,
         pdb_on_exception=False,
     )
-    app.logger = None
     limits = {"": settings.max_body, TASKS + "/batch": settings.max_batch_body}
     return Gate(app, shared.keys, shared.metrics, limits, door.Door(shared.sessions))
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from litestar import Request
 
-from ..schema.encode import encode_json, shown
+from ..schema.encode import check_value, shown
 from ..schema.errors import InvalidInput
 from .problems import Problem, invalid
 
@@ -104,13 +104,17 @@ def _blame(message: str, raw: bytes, where: str) -> Problem:
     found = _PLACE.search(message)
     path = found[1] if found else ""
     text = message[: found.start()] if found else message
+    place = path if where == "body" else f"{where}.{path}".replace(".[", "[").rstrip(".")
     unknown = re.search(r"unknown field `(.*)`", text)
     missing = re.search(r"missing required field `(.*)`", text)
     if name := unknown or missing:
-        field = f"{path}.{name[1]}" if path else name[1]
+        field = f"{place}.{name[1]}" if place else name[1]
         remedy = "Leave it out." if unknown else "Give it."
         return invalid(f"{field} is {'unknown' if unknown else 'missing'}.", field, None, remedy)
-    field = path or where
+    field = place or where
+    if "out of range" in text:
+        remedy = "Give numbers below 1e300, larger ones as text."
+        return invalid(f"{field} is too large a number.", field, None, remedy)
     # The message says what was expected, which is the remedy.
     expected = text.partition(", got")[0]
     remedy = f"Give {expected[9:]}." if expected.startswith("Expected ") else f"{expected}."
@@ -151,7 +155,7 @@ def storable(raw: bytes, where: str, most: int) -> Any:
         or _LONG_NUMBER.search(raw)
     ):
         try:
-            encode_json(value, where)
+            check_value(value, where)
         except InvalidInput as error:
             raise invalid(error.message, error.field or where, error.value, error.remedy) from None
     return value

@@ -35,22 +35,21 @@ class Database:
         own = conninfo_to_dict(dsn)
         limited = dsn if own.get("connect_timeout") else make_conninfo(dsn, connect_timeout=2)
         self.pool = AsyncPool(limited, size, role="web", prepare=prepare)
+        self.answer_seconds = ANSWER_SECONDS
         self._away_until = 0.0
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def run(self, call: Call[T], seconds: float = ANSWER_SECONDS) -> T:
+    async def run(self, call: Call[T], seconds: float | None = None) -> T:
         """Run a call in a transaction of its own.
 
         Raises:
-            Unavailable: The database is away or does not answer in ``seconds``.
+            Unavailable: The database is away or does not answer in ``seconds`` (5 by default).
             SkiplaneError: What the engine refused.
         """
         answer: T = await self._in_time(lambda: self.pool.run(call), seconds)
         return answer
 
-    async def run_all(
-        self, calls: Sequence[Call[Any]], seconds: float = ANSWER_SECONDS
-    ) -> list[Any]:
+    async def run_all(self, calls: Sequence[Call[Any]], seconds: float | None = None) -> list[Any]:
         """Run calls in one transaction, all or none."""
         if len(calls) == 1:
             return [await self.run(calls[0], seconds)]
@@ -68,9 +67,9 @@ class Database:
                     raise
         raise AssertionError("unreachable")
 
-    async def _in_time(self, work: Callable[[], Any], seconds: float) -> Any:
-        now = time.monotonic()
-        if now < self._away_until:
+    async def _in_time(self, work: Callable[[], Any], given: float | None) -> Any:
+        seconds = self.answer_seconds if given is None else given
+        if time.monotonic() < self._away_until:
             raise _away("PostgreSQL cannot be reached")
         # In a task of its own: a statement that is cancelled may take seconds to end,
         # and the caller must not wait for that.

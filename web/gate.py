@@ -4,6 +4,7 @@ Plain ASGI, outside the framework, so that nothing that a handler or a route say
 can weaken it.
 """
 
+import itertools
 import re
 import time
 import uuid
@@ -25,6 +26,8 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
 
+_PREFIX = uuid.uuid4().hex[:20]
+_NUMBERS = itertools.count(1)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,100}")
 # Beside what handlers set; pages of ours need no more than this.
 _HEADERS = [
@@ -168,4 +171,4 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value.decode()
-    return uuid.uuid4().hex
+    return f"{_PREFIX}-{next(_NUMBERS):x}"

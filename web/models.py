@@ -13,7 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 MAX_TEXT = 200
 YEAR = 31_536_000.0
 
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+# One to 200 bytes; the engine counts bytes, which matters for letters beyond ASCII only.
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Priority = Literal["high", "medium", "low"]
 Backoff = Literal["exponential", "linear", "fixed"]
 Jitter = Literal["full", "equal", "decorrelated", "none"]

@@ -14,6 +14,7 @@ log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
 FULL_RETRY_SECONDS = 5
+OVERFLOW = "~overflow"
 
 
 class Pressure:
@@ -41,10 +42,17 @@ class Pressure:
         Raises:
             Problem: The queue is full.
         """
-        found = self.queues.get(queue)
-        if found is None:
+        if queue not in self.queues:
             return queue
-        depth, pressure = found
+        self._refuse_full(queue)
+        overflow = f"{queue}{OVERFLOW}"
+        if priority == "low" and not queue.endswith(OVERFLOW) and len(overflow.encode()) <= 200:
+            self._refuse_full(overflow)
+            return overflow
+        return queue
+
+    def _refuse_full(self, queue: str) -> None:
+        depth, pressure = self.queues.get(queue, (0, "none"))
         if pressure == "full":
             raise Problem(
                 "queue_full",
@@ -54,7 +62,3 @@ class Pressure:
                 "Come again later, add workers, or raise queue_hard_cap.",
                 headers={"retry-after": str(FULL_RETRY_SECONDS)},
             )
-        overflow = f"{queue}~overflow"
-        if priority == "low" and not queue.endswith("~overflow") and len(overflow.encode()) <= 200:
-            return overflow
-        return queue

@@ -4,6 +4,7 @@
 whoever has to mend the request.
 """
 
+import re
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -42,6 +43,7 @@ CODES: dict[str, tuple[int, str]] = {
     "not_installed": (503, "The database has no Skiplane of this version"),
 }
 RETRY_SECONDS = 1
+_PAYLOADS = re.compile(r"^payloads\[\d+\]")
 
 
 class ProblemDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -104,7 +106,9 @@ def problem_of(error: BaseException) -> Problem:
         return error
     known = error if isinstance(error, SkiplaneError) else from_driver(error)
     if known is not None and known.code in CODES:
-        return Problem(known.code, _sentence(known.message), known.field, known.value, known.remedy)
+        # The engine counts the payloads of what was gathered; the caller has sent one.
+        field = _PAYLOADS.sub("payload", known.field) if known.field else None
+        return Problem(known.code, _sentence(known.message), field, known.value, known.remedy)
     state = getattr(error, "sqlstate", None)
     if isinstance(error, psycopg.Error) and state == "55P03":
         return Problem(

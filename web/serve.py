@@ -35,23 +35,28 @@ LONGEST_PAUSE_SECONDS = 30.0
 BACKLOG = 2048
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Ends what would keep it waiting as soon as it is told to stop."""
 
     def __init__(self, config: uvicorn.Config, services: Services) -> None:
         super().__init__(config)
-        self._services = services
+        self.services = services
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._services.end_waits()
+        """End streams and waits, then stop as uvicorn does."""
+        self.services.end_waits()
         await super().shutdown(sockets)
+
+
+def make_server(settings: WebSettings) -> Server:
+    """Make the server of one process; run() it on sockets, or set should_exit."""
+    services = Services(settings)
+    return Server(_config(create_app(settings, services)), services)
 
 
 def run_server(settings: WebSettings, sockets: list[socket.socket]) -> None:
     """Serve in this process until it is told to stop."""
-    services = Services(settings)
-    server = _Server(_config(create_app(settings, services)), services)
-    server.run(sockets=sockets)
+    make_server(settings).run(sockets=sockets)
 
 
 def run_child(settings: WebSettings, sockets: list[socket.socket], parent: Connection) -> None:
@@ -87,6 +92,8 @@ def _config(app: Any) -> uvicorn.Config:
         access_log=False,
         log_config=None,
         server_header=False,
+        # Nothing here depends on who the client is.
+        proxy_headers=False,
         date_header=True,
         backlog=BACKLOG,
         timeout_keep_alive=75,

@@ -10,7 +10,9 @@ from ..schema.web_calls import Accepted, submit_group
 from .database import BATCH_SECONDS, Database
 from .gather import Gatherer
 
-SLOTS = 2
+# One transaction at a time gathers most; waiting for other people's keys must not stop all.
+SLOTS = 1
+KEYED_SLOTS = 4
 MOST = 128
 
 
@@ -39,7 +41,7 @@ class Submitter:
         self._database = database
         self._plain: Gatherer[Submission, Accepted] = Gatherer(self._together, SLOTS, MOST)
         # Apart: they may have to wait for somebody else's open transaction.
-        self._keyed: Gatherer[Submission, Accepted] = Gatherer(self._together, SLOTS, MOST)
+        self._keyed: Gatherer[Submission, Accepted] = Gatherer(self._together, KEYED_SLOTS, MOST)
 
     async def submit(self, one: Submission) -> Accepted:
         """Submit one task; it is committed when this returns."""

@@ -85,7 +85,7 @@ $$;
 comment on function skiplane.read_tasks(uuid[], text[]) is
 'The documents of get_task for many ids at once. p_within[i] is the tenant that the asker of p_task_ids[i] is bound to, NULL for none. Ids that are unknown, or of another tenant, have no row.';
 
-create or replace function skiplane.ended_tasks(p_task_ids uuid[], p_within text[] default null)
+create or replace function skiplane.ended_tasks(p_task_ids uuid[])
 returns table (task_id uuid, document text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
@@ -102,5 +102,5 @@ begin
 end
 $$;
 
-comment on function skiplane.ended_tasks(uuid[], text[]) is
+comment on function skiplane.ended_tasks(uuid[]) is
 'State and result of those tasks that have ended, for callers that wait for many: it touches nothing but outcomes. Who may ask is checked before.';

@@ -50,7 +50,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     -- The clock before the snapshot: what is written after the snapshot is later than this.
-    v_now timestamptz := clock_timestamp();
+    v_now timestamptz := skiplane.clock();
     v_snapshot pg_snapshot := pg_current_snapshot();
     v_last pg_snapshot := (p_place ->> 'snapshot')::pg_snapshot;
     v_at timestamptz := (p_place ->> 'at')::timestamptz;

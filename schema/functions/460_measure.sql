@@ -27,7 +27,7 @@ begin
             select coalesce(jsonb_object_agg(a.relname, a.n_dead_tup), '{}') from pg_stat_all_tables a
             where a.schemaname = 'skiplane' and a.relname in ('ready', 'lease', 'lane', 'lane_mark', 'worker')),
         'oldest_snapshot_seconds', coalesce((
-            select extract(epoch from clock_timestamp() - min(a.xact_start)) from pg_stat_activity a
+            select extract(epoch from v_now - min(a.xact_start)) from pg_stat_activity a
             where a.backend_xmin is not null and a.datname = current_database() and a.pid <> pg_backend_pid()), 0),
         'timer_days_ahead', greatest(0, skiplane._timer_horizon() - skiplane._utc_day(v_now)),
         'notification_queue_usage', pg_notification_queue_usage());

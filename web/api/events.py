@@ -1,9 +1,7 @@
 """The stream of events."""
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-from litestar.response import Stream
+from litestar.response.base import ASGIResponse
+from litestar.response.streaming import ASGIStreamingResponse
 
 from ..body import Query
 from ..events import Wanted
@@ -16,7 +14,7 @@ _TOLD = frozenset({"SCHEDULED", "PENDING", "RETRYING", "SUCCEEDED", "FAILED", "C
 
 
 @handles("GET", "/api/v1/events")
-async def stream_events(request: AnyRequest) -> Any:
+async def stream_events(request: AnyRequest) -> ASGIResponse:
     """Send changes of state as they come."""
     who = principal(request)
     query = Query(request, _KNOWN)
@@ -36,9 +34,12 @@ async def stream_events(request: AnyRequest) -> Any:
         workflow_id=query.uuid("workflow_id"),
     )
     told = await services(request).stream.open(wanted, request.headers.get("last-event-id"))
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    content: AsyncIterator[bytes] = told
-    return Stream(content, media_type="text/event-stream", headers=headers)
+    headers = {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-store",
+        "x-accel-buffering": "no",
+    }
+    return ASGIStreamingResponse(iterator=told, headers=headers)
 
 
 HANDLERS = [stream_events]
