@@ -22,8 +22,8 @@ create type skiplane.rollup_cell as (
     wait_bucket integer,
     run_bucket integer,
     started integer,
-    wait_ms bigint,
-    run_ms bigint
+    wait_ms double precision,
+    run_ms double precision
 );
 
 create type skiplane.submitted as (
@@ -253,8 +253,8 @@ create table skiplane.rollup (
     dead integer not null,
     retried integer not null,
     started integer not null,
-    wait_ms bigint not null,
-    run_ms bigint not null,
+    wait_ms double precision not null,
+    run_ms double precision not null,
     constraint rollup_pkey PRIMARY KEY (n, shard),
     constraint rollup_span_check CHECK ((span = ANY (ARRAY[60, 3600])))
 );
@@ -985,7 +985,7 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.edit_task_within(p_within text, p_task_id uuid, p_version integer, p_changes jsonb, p_actor text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
--- function skiplane.ended_tasks(p_task_ids uuid[], p_within text[] DEFAULT NULL::text[]) returns TABLE(task_id uuid, document text)
+-- function skiplane.ended_tasks(p_task_ids uuid[]) returns TABLE(task_id uuid, document text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer

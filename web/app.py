@@ -5,7 +5,6 @@ from typing import Any
 from litestar import Litestar, Response
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
-from litestar.response.base import ASGIResponse
 
 from .access import guard
 from .api import dead_letters, events, fleet, keys, probes, tasks
@@ -54,11 +53,12 @@ def create_app(settings: WebSettings, services: Services | None = None) -> Gate:
     return Gate(app, shared.keys, shared.metrics, limits, door.Door(shared.sessions))
 
 
-def _refuse(request: AnyRequest, error: Any) -> Any:
+def _refuse(request: AnyRequest, error: Any) -> "Response[bytes]":
     problem = _of_framework(error) if isinstance(error, HTTPException) else problem_of(error)
     if door.owns(request.scope["path"]):
         status, headers, body = door.refusal(problem, request.scope)
-        return ASGIResponse(body=body, status_code=status, headers=headers)
+        kind = headers.pop("content-type")
+        return Response(content=body, status_code=status, headers=headers, media_type=kind)
     request_id = request.scope["state"].get("request_id")
     return Response(
         content=problem.body(request_id),

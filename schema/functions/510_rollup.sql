@@ -26,7 +26,7 @@ as $$
 begin
     return array(
         select row(x.task_type, x.queue, x.tenant_id, x.status, sum(x.weight), skiplane._bucket(x.wait_ms), skiplane._bucket(x.run_ms),
-            count(x.run_ms), sum(x.wait_ms)::bigint, sum(x.run_ms)::bigint)::skiplane.rollup_cell
+            count(x.run_ms), sum(x.wait_ms), sum(x.run_ms))::skiplane.rollup_cell
         from (
             select t.task_type, t.queue, t.tenant_id, o.status::text as status,
                 case when o.status = 'SUCCEEDED' then p_every else 1 end as weight,

@@ -26,7 +26,7 @@ begin
     from (
         select r.task_type, sum(r.succeeded) as succeeded, sum(r.failed) as failed, sum(r.dead) as dead,
             sum(r.cancelled) as cancelled, sum(r.retried) as retried,
-            case when sum(r.started) > 0 then round(sum(r.run_ms)::numeric / sum(r.started), 1) end as mean_run_ms
+            case when sum(r.started) > 0 then round((sum(r.run_ms) / sum(r.started))::numeric, 2) end as mean_run_ms
         from skiplane.rollup r
         where r.span = v_span and r.at >= v_since and (v_tenant is null or r.tenant_id = v_tenant)
             and (p_task_type is null or r.task_type = p_task_type) and (p_queue is null or r.queue = p_queue)

@@ -43,8 +43,8 @@ create table skiplane.rollup (
     dead integer not null,
     retried integer not null,
     started integer not null,
-    wait_ms bigint not null,
-    run_ms bigint not null,
+    wait_ms double precision not null,
+    run_ms double precision not null,
     primary key (n, shard)
 );
 
@@ -118,7 +118,7 @@ comment on column skiplane.error_kind.first_seen is 'When it came up first.';
 -- A group of tasks that ended in one window, while it is counted.
 create type skiplane.rollup_cell as (
     task_type text, queue text, tenant_id text, status text, tasks integer, wait_bucket integer, run_bucket integer,
-    started integer, wait_ms bigint, run_ms bigint
+    started integer, wait_ms double precision, run_ms double precision
 );
 
 comment on type skiplane.rollup_cell is 'Tasks of one group and outcome that ended within ten seconds.';

@@ -83,6 +83,13 @@ def _figure(
     )  # fmt: skip
 
 
+def hour(points: Sequence[dict[str, float]], now: float) -> list[dict[str, float | None]]:
+    """Put points onto the minutes of the last hour; where there is none is a gap."""
+    last = int(now) // 60 * 60
+    known = {int(one["at"]) // 60 * 60: one for one in points}
+    return [{**known.get(at, {}), "at": at} for at in range(last - 3540, last + 1, 60)]
+
+
 def _width(count: int) -> int:
     return max(1, count) * 10
 
@@ -110,7 +117,8 @@ def _hover(
     at: float, series: Sequence[Series], index: int, unit: str, inner: Markup | str = ""
 ) -> Markup:
     return Markup(
-        '<g class="point"><rect class="back" x="{}" width="10" height="100"/>{}<title>{}</title></g>'
+        '<g class="point"><rect class="back" x="{}" width="10" height="100"/>{}'
+        "<title>{}</title></g>"
     ).format(index * 10, inner, _title(at, series, index, unit))
 
 

@@ -36,9 +36,9 @@ def shows(
     """
 
     def decorate(function: Page) -> HTTPRouteHandler:
-        async def handler(request: AnyRequest) -> Any:
+        async def handler(request: AnyRequest) -> ASGIResponse:
             request.scope["state"]["route"] = path
-            answer: Any = await function(request)
+            answer: ASGIResponse = await function(request)
             return answer
 
         handler.__name__ = f"ui_{method.lower()}_{function.__name__}"

@@ -41,7 +41,9 @@ def parts_of(task: dict[str, Any], now: datetime | None = None) -> list[Part]:
         parts.append(Part(_kind(outcome), f"attempt {attempt['attempt']}: {outcome}", begin, end))
         place = max(place, end)
     end = done or now
-    if end > place and task["status"] != "RUNNING":
+    # What ended it is written a moment after its last attempt.
+    waits = (end - place).total_seconds() > (1 if done and task["attempts"] else 0)
+    if waits and task["status"] != "RUNNING":
         parts.append(Part("wait", "waiting", place, end))
     return parts
 

@@ -73,10 +73,17 @@ def ago(value: Any) -> Markup:
     if at is None:
         return escape(clean(value))
     seconds = (datetime.now(UTC) - at).total_seconds()
-    text = f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
+    text = f"{_long(seconds)} ago" if seconds > 0 else f"in {_long(-seconds)}"
+    if abs(seconds) < 1:
+        text = "now"
     return Markup('<time datetime="{}" title="{}" data-when="ago">{}</time>').format(
         iso(at), _utc(at), text
     )
+
+
+def _long(seconds: float) -> str:
+    # As the browser counts on: whole seconds.
+    return f"{int(seconds)} s" if seconds < 60 else duration(seconds)
 
 
 def duration(seconds: float | None) -> str:

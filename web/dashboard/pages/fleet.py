@@ -1,6 +1,7 @@
 """Queues and workers."""
 
 import asyncio
+import time
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from ....schema import dashboard_calls as calls
 from ....schema import watch_calls
 from ....schema.web_calls import drain_worker as ask_to_drain
 from ...problems import Problem
-from ..charts import Series, lines
+from ..charts import Series, hour, lines
 from ..render import page, redirect
 from ..shows import AnyRequest, asked, form, may, principal, read_id, services, shows
 
@@ -47,16 +48,17 @@ async def list_queues(request: AnyRequest) -> ASGIResponse:
         rows.setdefault(served, _row(served))["pressure"] = pressure
     shown = [row for row in rows.values() if name is None or row["name"] == name]
     title = "Waiting tasks" if name is None else f"Waiting tasks of {name}"
-    points = [Series("waiting", "l-1", [p["depth"] for p in depth])]
-    ages = [Series("oldest", "l-3", [p["oldest_seconds"] for p in depth])]
-    times = [p["at"] for p in depth]
+    points = hour(depth, time.time())
+    times = [one["at"] or 0 for one in points]
+    depths = [Series("waiting", "l-1", [one.get("depth") for one in points])]
+    ages = [Series("oldest", "l-3", [one.get("oldest_seconds") for one in points])]
     return page(
         request,
         "queues.html",
         queues=sorted(shown, key=lambda row: (-row["depth"], row["name"])),
         name=name,
         charts=[
-            lines(title, times, points, area=True),
+            lines(title, times, depths, area=True),
             lines("Oldest waiting task", times, ages, "s"),
         ],
     )

@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from litestar.response import Stream
+from litestar.response.streaming import ASGIStreamingResponse
 
 from ...events import Wanted
 from ..shows import AnyRequest, principal, services, shows
@@ -18,8 +18,12 @@ LOOK_SECONDS = 5.0
 async def events(request: AnyRequest) -> Any:
     """Send a word whenever tasks of the visitor change state, twice a second at most."""
     told = await services(request).stream.open(Wanted(tenant=principal(request).tenant), None)
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return Stream(_pings(request, told), media_type="text/event-stream", headers=headers)
+    headers = {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-store",
+        "x-accel-buffering": "no",
+    }
+    return ASGIStreamingResponse(iterator=_pings(request, told), headers=headers)
 
 
 async def _pings(request: AnyRequest, told: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from ....schema.errors import SkiplaneError
 from ....schema.watch_calls import Queue, queues
 from ....schema.web_calls import health
 from ...services import Services
-from ..charts import Series, bars, lines, quantile
+from ..charts import Series, bars, hour, lines, quantile
 from ..render import page
 from ..shows import AnyRequest, principal, services, shows
 
@@ -41,11 +41,10 @@ async def overview(request: AnyRequest) -> ASGIResponse:
     running = [worker for worker in fleet if worker["status"] != "LOST"]
     charts = [
         _throughput(minutes),
-        lines("Waiting tasks", [p["at"] for p in depth],
-              [Series("waiting", "l-1", [p["depth"] for p in depth])], area=True),
+        _depth(depth),
         _latency("Wait until start", minutes, "waits"),
         _latency("Run time", minutes, "runs"),
-    ]  # fmt: skip
+    ]
     return page(
         request,
         "overview.html",
@@ -129,6 +128,12 @@ def _throughput(minutes: list[Point]) -> Markup:
             Series("cancelled", "b-off", [m["cancelled"] for m in minutes]),
         ],
     )
+
+
+def _depth(points: list[Point]) -> Markup:
+    found = hour(points, time.time())
+    waiting = Series("waiting", "l-1", [one.get("depth") for one in found])
+    return lines("Waiting tasks", [one["at"] or 0 for one in found], [waiting], area=True)
 
 
 def _latency(title: str, minutes: list[Point], name: str) -> Markup:

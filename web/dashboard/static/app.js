@@ -26,7 +26,7 @@
     const kind = element.dataset.when;
     if (kind === "ago") {
       const seconds = (Date.now() - at.getTime()) / 1000;
-      element.textContent = seconds >= 0 ? `${duration(seconds)} ago` : `in ${duration(-seconds)}`;
+      element.textContent = Math.abs(seconds) < 1 ? "now" : seconds > 0 ? `${duration(seconds)} ago` : `in ${duration(-seconds)}`;
       const utc = element.title.slice(0, 23);
       element.title = `${utc} · ${zoned.format(at)} ${zoneOf(at)}`;
     } else {
@@ -65,7 +65,8 @@
   const theme = byId("theme");
   const showTheme = () => {
     const now = document.documentElement.dataset.theme || "auto";
-    theme.textContent = `Theme: ${now}`;
+    theme.lastElementChild.textContent = `Theme: ${now}`;
+    theme.title = `Theme: ${now}`;
   };
   if (theme) {
     theme.hidden = false;
