@@ -39,6 +39,14 @@ def _shown(value: Value, unit: str) -> str:
     return f"{compact(round(value, 2))}{unit}"
 
 
+def _mark(value: float, unit: str) -> str:
+    if unit != "s":
+        return compact(round(value, 2)) + unit
+    if value < 1:
+        return f"{value * 1000:g} ms"
+    return f"{value:g} s" if value < 600 else f"{value / 60:g} min"
+
+
 def _title(at: float, series: Sequence[Series], index: int, unit: str) -> str:
     found = clock(at).striptags()
     told = ", ".join(f"{one.name} {_shown(one.values[index], unit)}" for one in series)
@@ -78,16 +86,21 @@ def _figure(
         '<div class="x" aria-hidden="true">{}</div><ul class="legend" aria-hidden="true">{}</ul>'
         "</figure>"
     ).format(
-        title, _shown(top, unit), _shown(top / 2, unit), f"{title}. {summary or 'No data'}.",
+        title, _mark(top, unit), _mark(top / 2, unit), f"{title}. {summary or 'No data'}.",
         *[_width(len(times))] * 4, inner, axis, legend,
     )  # fmt: skip
 
 
 def hour(points: Sequence[dict[str, float]], now: float) -> list[dict[str, float | None]]:
-    """Put points onto the minutes of the last hour; where there is none is a gap."""
+    """Put points onto the minutes of the last hour; each holds until the next one."""
     last = int(now) // 60 * 60
     known = {int(one["at"]) // 60 * 60: one for one in points}
-    return [{**known.get(at, {}), "at": at} for at in range(last - 3540, last + 1, 60)]
+    found: list[dict[str, float | None]] = []
+    held: dict[str, float] = {}
+    for at in range(last - 3540, last + 1, 60):
+        held = known.get(at, held)
+        found.append({**held, "at": at})
+    return found
 
 
 def _width(count: int) -> int:
