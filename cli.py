@@ -20,6 +20,8 @@ COMMANDS = {
     "doctor": ("doctor:doctor", "Check the database and say what is wrong."),
     "submit": ("submit:submit", "Submit a task."),
     "task": ("task:task", "Look at tasks; cancel, edit or retry them."),
+    "cron": ("cron:cron", "Make schedules; preview, pause, run or edit them."),
+    "workflow": ("workflow:workflow", "Submit workflows, look at them; cancel or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
     "keys": ("keys:keys", "Make, list and revoke API keys."),
     "top": ("top:top", "Watch queues and workers live."),

@@ -17,7 +17,7 @@ _ACTOR = click.option("--actor", help="Who does it; by default the database role
 
 @click.group()
 def keys() -> None:
-    """Make, list and revoke keys of the REST API."""
+    """Make, list and revoke API keys."""
 
 
 @keys.command()

@@ -2,6 +2,17 @@
 
 -- Types
 
+create type skiplane.fire_move as (
+    id uuid,
+    was timestamp with time zone,
+    fire timestamp with time zone,
+    next timestamp with time zone,
+    catch_up boolean,
+    missed boolean,
+    error text,
+    outcome text
+);
+
 create type skiplane.lane_head as (
     lane bigint,
     queue text,
@@ -115,6 +126,24 @@ create table skiplane.attempt (
     constraint attempt_outcome_check CHECK ((outcome = ANY (ARRAY['error'::text, 'permanent'::text, 'timeout'::text, 'lost'::text, 'cancelled'::text])))
 ) partition by range (day);
 
+create table skiplane.blocked (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    fence integer default 0 not null,
+    lane bigint,
+    estimate integer,
+    expires_at timestamp with time zone,
+    run_when text,
+    waiting integer not null,
+    failed integer default 0 not null,
+    skipped integer default 0 not null,
+    constraint blocked_pkey PRIMARY KEY (id, shard),
+    constraint blocked_failed_check CHECK ((failed >= 0)),
+    constraint blocked_skipped_check CHECK ((skipped >= 0)),
+    constraint blocked_waiting_check CHECK ((waiting >= 0))
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.5);
+
 create table skiplane.checkpoint (
     id uuid not null,
     shard smallint not null,
@@ -157,6 +186,20 @@ create table skiplane.error_kind (
     first_seen timestamp with time zone not null,
     constraint error_kind_pkey PRIMARY KEY (fingerprint, shard)
 );
+
+create table skiplane.fire (
+    schedule_id uuid not null,
+    fire_time timestamp with time zone not null,
+    shard smallint not null,
+    day date not null,
+    fired_at timestamp with time zone not null,
+    outcome text not null,
+    task_id uuid,
+    reason text,
+    constraint fire_pkey PRIMARY KEY (schedule_id, fire_time, shard, day),
+    constraint fire_check CHECK (((task_id IS NOT NULL) = (outcome = ANY (ARRAY['fired'::text, 'queued'::text, 'replaced'::text, 'manual'::text])))),
+    constraint fire_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'queued'::text, 'replaced'::text, 'skipped'::text, 'missed'::text, 'manual'::text])))
+) partition by range (day);
 
 create table skiplane.idempotency (
     tenant_id text not null,
@@ -205,6 +248,7 @@ create table skiplane.lease (
     attempts smallint[] not null,
     fences integer[] not null,
     started timestamp with time zone[] not null,
+    workflows boolean default false not null,
     constraint lease_pkey PRIMARY KEY (lease_id, shard),
     constraint lease_ids_check CHECK ((cardinality(ids) > 0))
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
@@ -287,6 +331,65 @@ create table skiplane.rollup_total (
     waits integer[] not null,
     runs integer[] not null,
     constraint rollup_total_pkey PRIMARY KEY (n, shard)
+);
+
+create table skiplane.schedule (
+    id uuid not null,
+    shard smallint not null,
+    tenant_id text not null,
+    name text not null,
+    expression text not null,
+    zone text not null,
+    status text not null,
+    reason text,
+    next_fire_time timestamp with time zone,
+    since timestamp with time zone not null,
+    last_fire_time timestamp with time zone,
+    last_fired_at timestamp with time zone,
+    last_task_id uuid,
+    queued integer default 0 not null,
+    check_at timestamp with time zone,
+    overlap_policy text not null,
+    missed_policy text not null,
+    missed_limit integer not null,
+    jitter_s double precision not null,
+    start_at timestamp with time zone,
+    end_at timestamp with time zone,
+    task_type text not null,
+    payload json not null,
+    queue text not null,
+    priority smallint not null,
+    concurrency_key text,
+    estimate integer,
+    max_retries smallint,
+    retry_backoff text,
+    retry_delay_s double precision,
+    retry_max_delay_s double precision,
+    retry_jitter text,
+    timeout_s double precision,
+    callback_url text,
+    metadata jsonb,
+    version integer default 1 not null,
+    created_at timestamp with time zone not null,
+    constraint schedule_tenant_id_name_shard_key UNIQUE (tenant_id, name, shard),
+    constraint schedule_pkey PRIMARY KEY (id, shard),
+    constraint fires_only_once CHECK ((next_fire_time > last_fire_time)),
+    constraint schedule_check CHECK (((next_fire_time IS NULL) OR (status = 'ACTIVE'::text))),
+    constraint schedule_jitter_s_check CHECK ((jitter_s >= (0)::double precision)),
+    constraint schedule_missed_limit_check CHECK (((missed_limit >= 1) AND (missed_limit <= 1000))),
+    constraint schedule_missed_policy_check CHECK ((missed_policy = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
+    constraint schedule_overlap_policy_check CHECK ((overlap_policy = ANY (ARRAY['skip'::text, 'queue'::text, 'cancel_running'::text]))),
+    constraint schedule_priority_check CHECK ((priority = ANY (ARRAY[0, 5, 10]))),
+    constraint schedule_queued_check CHECK ((queued >= 0)),
+    constraint schedule_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'PAUSED'::text, 'INVALID'::text, 'ENDED'::text])))
+) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+
+create table skiplane.schedule_queue (
+    schedule_id uuid not null,
+    fire_time timestamp with time zone not null,
+    shard smallint not null,
+    task_id uuid not null,
+    constraint schedule_queue_pkey PRIMARY KEY (schedule_id, fire_time, shard)
 );
 
 create table skiplane.schema_version (
@@ -437,6 +540,55 @@ create table skiplane.worker (
     constraint worker_pkey PRIMARY KEY (worker_id)
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500, autovacuum_vacuum_cost_delay=0);
 
+create table skiplane.workflow (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    name text not null,
+    tenant_id text not null,
+    task_count integer not null,
+    idempotency_key text,
+    metadata jsonb,
+    definition jsonb not null,
+    created_at timestamp with time zone not null,
+    constraint workflow_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_task_count_check CHECK ((task_count > 0))
+) partition by range (day);
+
+create table skiplane.workflow_state (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    status text not null,
+    pending integer not null,
+    failed integer default 0 not null,
+    cancelled integer default 0 not null,
+    stopped boolean default false not null,
+    completed_at timestamp with time zone,
+    constraint workflow_state_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_state_cancelled_check CHECK ((cancelled >= 0)),
+    constraint workflow_state_check CHECK (((pending = 0) = (status <> 'RUNNING'::text))),
+    constraint workflow_state_check1 CHECK (((completed_at IS NULL) = (status = 'RUNNING'::text))),
+    constraint workflow_state_failed_check CHECK ((failed >= 0)),
+    constraint workflow_state_pending_check CHECK ((pending >= 0)),
+    constraint workflow_state_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'SUCCEEDED'::text, 'FAILED'::text, 'CANCELLED'::text])))
+) partition by range (day);
+
+create table skiplane.workflow_task (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    workflow_id uuid not null,
+    name text not null,
+    run_when text,
+    delay_s double precision,
+    parents uuid[],
+    children uuid[],
+    constraint workflow_task_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_task_delay_s_check CHECK ((delay_s >= (0)::double precision)),
+    constraint workflow_task_run_when_check CHECK ((run_when = ANY (ARRAY['all_done'::text, 'any_failed'::text])))
+) partition by range (day);
+
 -- Indexes
 
 CREATE INDEX action_at ON skiplane.action USING brin (at);
@@ -485,6 +637,14 @@ CREATE INDEX rollup_tenant ON skiplane.rollup USING btree (tenant_id, span, at);
 
 CREATE INDEX rollup_total_at ON skiplane.rollup_total USING btree (at);
 
+CREATE INDEX schedule_due ON skiplane.schedule USING btree (shard, next_fire_time) WHERE (next_fire_time IS NOT NULL);
+
+CREATE INDEX schedule_unread ON skiplane.schedule USING btree (shard, id) WHERE ((next_fire_time IS NULL) AND (status = 'ACTIVE'::text));
+
+CREATE INDEX schedule_unusual ON skiplane.schedule USING btree (status, id) WHERE (status <> 'ACTIVE'::text);
+
+CREATE INDEX schedule_waiting ON skiplane.schedule USING btree (shard, check_at) WHERE (check_at IS NOT NULL);
+
 CREATE INDEX task_tenant ON skiplane.task USING btree (tenant_id, id);
 
 CREATE INDEX task_workflow ON skiplane.task USING btree (workflow_id) WHERE (workflow_id IS NOT NULL);
@@ -497,7 +657,50 @@ CREATE INDEX web_session_expires ON skiplane.web_session USING btree (expires_at
 
 CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
+CREATE INDEX workflow_state_status ON skiplane.workflow_state USING btree (status, id) WHERE (status <> 'SUCCEEDED'::text);
+
+CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
+
 -- Views
+
+-- view skiplane.cron_fires
+--     cron_id uuid
+--     fire_time timestamp with time zone
+--     fired_at timestamp with time zone
+--     outcome text
+--     task_id uuid
+--     reason text
+--   granted: select to skiplane_operator, select to skiplane_reader
+
+-- view skiplane.cron_tasks
+--     cron_id uuid
+--     name text
+--     cron_expression text
+--     timezone text
+--     task_type text
+--     payload json
+--     queue text
+--     priority smallint
+--     max_retries smallint
+--     timeout_seconds double precision
+--     overlap_policy text
+--     enabled boolean
+--     last_fired_at timestamp with time zone
+--     next_fire_time timestamp with time zone
+--     tenant_id text
+--     created_at timestamp with time zone
+--     status text
+--     reason text
+--     missed_policy text
+--     missed_limit integer
+--     jitter_seconds double precision
+--     start_at timestamp with time zone
+--     end_at timestamp with time zone
+--     last_fire_time timestamp with time zone
+--     last_task_id uuid
+--     queued integer
+--     version integer
+--   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.dead_letter_queue
 --     task_id uuid
@@ -541,6 +744,7 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 --     workflow_id uuid
 --     tenant_id text
 --     metadata jsonb
+--     task_name text
 --   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.workers
@@ -555,6 +759,16 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 --     heartbeat_at timestamp with time zone
 --     status text
 --     holding integer
+--   granted: select to skiplane_operator, select to skiplane_reader
+
+-- view skiplane.workflows
+--     workflow_id uuid
+--     workflow_name text
+--     status text
+--     dag_definition jsonb
+--     created_at timestamp with time zone
+--     completed_at timestamp with time zone
+--     tenant_id text
 --   granted: select to skiplane_operator, select to skiplane_reader
 
 -- Functions
@@ -574,8 +788,29 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._bucket(p_ms double precision) returns integer
 --   sql, immutable, parallel safe
 
+-- function skiplane._cancel_active(p_workflow skiplane.workflow, p_reason text) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_all(p_workflow skiplane.workflow, p_reason text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_blocked(p_task skiplane.task, p_reason text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_if_active(p_task_id uuid, p_reason text) returns boolean
+--   plpgsql, volatile
+
+-- function skiplane._cancel_running(p_lease skiplane.lease, p_ids uuid[], p_reason text) returns integer
+--   plpgsql, volatile
+
+-- function skiplane._cancel_waiting(p_row skiplane.timer, p_day date, p_reason text) returns void
+--   plpgsql, volatile
+
 -- function skiplane._candidates(p_status text[], p_tenant_id text, p_workflow_id uuid, p_before uuid, p_after uuid, p_most integer, OUT ids uuid[], OUT floor_id uuid) returns record
 --   plpgsql, stable, jit=off, enable_seqscan=off
+
+-- function skiplane._carry_on(p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._changes_since(p_since timestamp with time zone, p_xid bigint, p_exact boolean, p_near xid8, p_most integer) returns TABLE(task_id uuid, status text, at timestamp with time zone, day date)
 --   plpgsql, stable, jit=off, enable_seqscan=off
@@ -592,6 +827,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._check_expiry(p_expires_at timestamp with time zone, p_start timestamp with time zone) returns void
 --   plpgsql, volatile
 
+-- function skiplane._check_expression(p_expression text, p_zone text) returns void
+--   plpgsql, immutable
+
 -- function skiplane._check_fields(p_object jsonb, p_known text[], p_where text) returns void
 --   plpgsql, immutable
 
@@ -607,6 +845,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._check_name(p_field text, p_value text) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_next(p_next timestamp with time zone, p_schedule skiplane.schedule, p_now timestamp with time zone) returns timestamp with time zone
+--   plpgsql, volatile
+
 -- function skiplane._check_number(p_field text, p_value double precision, p_least double precision, p_most double precision) returns void
 --   plpgsql, immutable
 
@@ -614,6 +855,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 --   plpgsql, immutable
 
 -- function skiplane._check_payload(p_field text, p_text text) returns void
+--   plpgsql, immutable
+
+-- function skiplane._check_payloads_and_triggers(p_tasks jsonb) returns void
 --   plpgsql, immutable
 
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
@@ -625,7 +869,7 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._check_within(p_within text, p_tenant_id text) returns void
 --   plpgsql, immutable
 
--- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
+-- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean) returns record
 --   plpgsql, volatile
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
@@ -633,6 +877,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane._close_day(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, lock_timeout=500ms
+
+-- function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._count_errors(p_from timestamp with time zone, p_to timestamp with time zone, p_minute timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
@@ -643,7 +890,7 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
 
--- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision) returns record
+-- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision, OUT workflows boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_is_over(p_parent text, p_day date) returns boolean
@@ -655,7 +902,7 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._dead_ids(p_tenant_id text, p_task_type text, p_queue text, p_fingerprint text, p_until timestamp with time zone, p_below uuid, p_limit integer) returns SETOF uuid
 --   plpgsql, stable, jit=off, enable_seqscan=off
 
--- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready) returns jsonb
+-- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready, p_blocked skiplane.blocked) returns jsonb
 --   plpgsql, volatile
 
 -- function skiplane._documents(p_task_ids uuid[]) returns TABLE(task_id uuid, tenant_id text, version integer, status text, document jsonb)
@@ -685,6 +932,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._end_task(p_id uuid, p_shard smallint, p_day date, p_status skiplane.task_status, p_attempt smallint, p_fence integer, p_started timestamp with time zone, p_worker_id uuid, p_error_type text, p_error_message text) returns void
 --   plpgsql, volatile
 
+-- function skiplane._ended_members(p_ids uuid[], p_day date, p_shard smallint, OUT ids uuid[], OUT workflows uuid[], OUT kinds text[], OUT reasons text[]) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
@@ -700,14 +950,38 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 --   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._find_workflow(p_workflow_id uuid) returns skiplane.workflow
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._fingerprint(p_error_type text, p_message text) returns text
 --   sql, immutable, parallel safe
+
+-- function skiplane._fire_day(p_now timestamp with time zone) returns date
+--   plpgsql, volatile
+
+-- function skiplane._fire_outcome(s skiplane.schedule, p_catch_up boolean) returns text
+--   plpgsql, volatile
 
 -- function skiplane._first_place() returns bigint
 --   sql, volatile
 
 -- function skiplane._fold_hour(p_hour timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._graph_edges(p_tasks jsonb, p_names text[], OUT froms integer[], OUT tos integer[]) returns record
+--   plpgsql, stable
+
+-- function skiplane._graph_name(p_name text) returns text
+--   sql, stable, parallel safe
+
+-- function skiplane._graph_names(p_tasks jsonb) returns text[]
+--   plpgsql, stable
+
+-- function skiplane._graph_nodes(p_workflow skiplane.workflow) returns TABLE(task_id uuid, name text, task_type text, queue text, status text, run_when text, parents uuid[], attempt smallint, started_at timestamp with time zone, completed_at timestamp with time zone, next_attempt_at timestamp with time zone, error_type text, error_message text)
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._has_ended(p_task_id uuid) returns boolean
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
@@ -717,6 +991,12 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane._histogram(p_buckets integer[], p_weights integer[]) returns integer[]
 --   sql, immutable, parallel safe
+
+-- function skiplane._hold_workflow(p_workflow_id uuid) returns skiplane.workflow_state
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._id_after(p_id uuid, p_count integer) returns uuid
+--   sql, immutable, strict, parallel safe
 
 -- function skiplane._id_at(p_shard smallint, p_us bigint, p_place bigint) returns uuid
 --   sql, immutable
@@ -745,6 +1025,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._key_document(p_key skiplane.api_key) returns jsonb
 --   sql, stable
 
+-- function skiplane._known_workflow(p_workflow_id uuid) returns skiplane.workflow
+--   plpgsql, volatile
+
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
@@ -757,11 +1040,14 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._lease_rows(p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone) returns record
+-- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT workflows boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._lock_schedule(p_id uuid) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
 --   sql, volatile
@@ -771,6 +1057,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane._make_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, TimeZone=UTC
+
+-- function skiplane._member_template(p_template skiplane.task, p_shard smallint, p_workflow_id uuid) returns skiplane.task
+--   plpgsql, immutable
 
 -- function skiplane._merge_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint) returns integer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
@@ -784,7 +1073,19 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._move_ready(p_ids uuid[], p_lane bigint, p_queue text, p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._name_cycle(p_names text[], p_parent integer[], OUT places integer[], OUT path text) returns record
+--   plpgsql, immutable
+
+-- function skiplane._name_in_workflow(p_task_id uuid, p_shard smallint) returns text
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
+--   plpgsql, volatile
+
+-- function skiplane._next_step(p_run_when text, p_waiting integer, p_failed integer, p_skipped integer) returns text
+--   sql, immutable, parallel safe
+
+-- function skiplane._note_fires(p_moves skiplane.fire_move[], p_ids uuid[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile
 
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
@@ -826,6 +1127,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
 
+-- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT froms integer[], OUT tos integer[]) returns record
+--   plpgsql, stable
+
 -- function skiplane._read_metadata(p_metadata text[], p_tenant_id text) returns jsonb[]
 --   plpgsql, volatile
 
@@ -835,11 +1139,35 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._read_results(p_results text[], OUT results json[], OUT bad integer[]) returns record
 --   plpgsql, immutable
 
+-- function skiplane._read_schedule(p_object jsonb, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile
+
 -- function skiplane._refuse(p_code text, p_field text, p_value text, p_message text, p_remedy text) returns void
 --   plpgsql, volatile
 
+-- function skiplane._refuse_cycle(p_names text[], p_froms integer[], p_tos integer[]) returns void
+--   plpgsql, immutable
+
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
+
+-- function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._release_after(p_leases skiplane.lease[], p_shard smallint) returns void
+--   plpgsql, volatile
+
+-- function skiplane._release_by_task(p_id uuid, p_day date, p_fence integer, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._release_dependents(p_ids uuid[], p_shard smallint, p_succeeded boolean DEFAULT false) returns void
+--   plpgsql, volatile
+
+-- function skiplane._release_next(p_schedule skiplane.schedule, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -853,11 +1181,44 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._retry_dead_members(p_task_type text, p_queue text, p_tenant_id text, p_limit integer, p_actor text) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._retry_member(p_task skiplane.task, p_reason text, p_actor text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._revive(p_workflow_id uuid, p_ids uuid[]) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
+--   sql, stable
+
+-- function skiplane._schedule_fields() returns text[]
+--   sql, immutable, parallel safe
+
+-- function skiplane._schedule_options(s skiplane.schedule) returns jsonb
+--   sql, stable
+
+-- function skiplane._schedule_task(s skiplane.schedule, p_task_id uuid, p_fire timestamp with time zone, p_due timestamp with time zone, p_now timestamp with time zone) returns skiplane.timer
+--   plpgsql, immutable
+
 -- function skiplane._setting_number(p_name text, p_default double precision) returns double precision
 --   sql, stable
 
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
 --   sql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._start_fires(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile
+
+-- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
+--   plpgsql, volatile
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
@@ -877,7 +1238,7 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task) returns skiplane.submitted
 --   plpgsql, stable
 
--- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns void
+-- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns boolean
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._sweep_rollup(p_now timestamp with time zone, p_shard smallint) returns void
@@ -931,6 +1292,21 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane._window_cells(p_from timestamp with time zone, p_to timestamp with time zone, p_every integer, p_shard smallint) returns skiplane.rollup_cell[]
 --   plpgsql, stable, jit=off, enable_seqscan=off
 
+-- function skiplane._without_nulls(p_object jsonb) returns jsonb
+--   sql, immutable
+
+-- function skiplane._workflow_answer(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile
+
+-- function skiplane._workflow_document(p_workflow skiplane.workflow) returns jsonb
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._workflow_template(p_options jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone) returns skiplane.task
+--   plpgsql, volatile
+
+-- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT numbers integer[]) returns record
+--   plpgsql, volatile
+
 -- function skiplane.authenticate_api_key(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
@@ -942,6 +1318,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane.cancel_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.cancel_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.checkpoint_task(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
@@ -961,11 +1340,20 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.create_api_key(p_key_id text, p_hash bytea, p_name text, p_role text, p_tenant_id text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.create_cron_task(p_name text, p_cron_expression text, p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_timezone text DEFAULT 'UTC'::text, p_overlap_policy text DEFAULT 'skip'::text, p_missed_policy text DEFAULT 'once'::text, p_missed_limit integer DEFAULT 10, p_enabled boolean DEFAULT true, p_jitter_seconds double precision DEFAULT 0, p_start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_end_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
 -- function skiplane.dead_letter_kinds(p_within text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_most integer DEFAULT 10000) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
 -- function skiplane.dead_letters_page(p_within text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_fingerprint text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.delete_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.dependency_results(p_task_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.depth_history(p_queue text DEFAULT NULL::text, p_points integer DEFAULT 60) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
@@ -978,6 +1366,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane.drain_worker(p_worker_id uuid, p_actor text DEFAULT NULL::text) returns boolean
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.edit_cron_task(p_cron_id uuid, p_version integer, p_changes jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
@@ -997,14 +1388,23 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.failure_analytics(p_within text DEFAULT NULL::text, p_seconds double precision DEFAULT 86400, p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_fingerprint text DEFAULT NULL::text, p_limit integer DEFAULT 50) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
+-- function skiplane.find_cron_task(p_name text, p_tenant_id text DEFAULT 'default'::text) returns uuid
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.finish_and_claim(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_failures text, p_queues text[], p_limit integer, p_task_types text[] DEFAULT NULL::text[], p_lease_seconds double precision DEFAULT 10, p_cursor jsonb DEFAULT NULL::jsonb, p_shard smallint DEFAULT 0, OUT stale uuid[], OUT lease_id bigint, OUT tasks text, OUT cursor jsonb) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.finish_tasks(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] DEFAULT NULL::integer[], p_took_us integer[] DEFAULT NULL::integer[], p_failures text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns uuid[]
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
+-- function skiplane.fire_schedules(p_moves jsonb, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_hashjoin=off, enable_mergejoin=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
 -- function skiplane.fleet(p_limit integer DEFAULT 500) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.get_cron_task(p_cron_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.get_result(p_task_id uuid) returns TABLE(task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -1015,6 +1415,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.get_task(p_task_id uuid) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.get_workflow(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.health() returns TABLE(check_name text, ok boolean, detail text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
@@ -1024,7 +1427,13 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.list_api_keys(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.list_cron_tasks(p_status text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.list_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.list_fires(p_cron_id uuid, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
@@ -1032,6 +1441,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane.list_tasks_page(p_within text DEFAULT NULL::text, p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_workflow_id uuid DEFAULT NULL::uuid, p_tag text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, OUT documents text[], OUT next_cursor text) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.list_workflows(p_status text[] DEFAULT NULL::text[], p_name text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
@@ -1044,6 +1456,9 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane.overflow_queue(p_queue text) returns text
 --   sql, immutable, parallel safe, granted to skiplane_operator
+
+-- function skiplane.pause_cron_task(p_cron_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.promote_tasks(p_limit integer DEFAULT 1000, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT promoted integer, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
@@ -1078,11 +1493,17 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.register_worker(p_worker_id uuid, p_name text, p_queues text[], p_task_types text[] DEFAULT NULL::text[], p_concurrency integer DEFAULT 1, p_host text DEFAULT NULL::text, p_pid integer DEFAULT NULL::integer, p_lease_seconds double precision DEFAULT 10, p_supervisor_id uuid DEFAULT NULL::uuid) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
+-- function skiplane.release_queued_fires(p_limit integer DEFAULT 100, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
 -- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[]) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share double precision, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
+
+-- function skiplane.resume_cron_task(p_cron_id uuid, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
@@ -1102,11 +1523,17 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.retry_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.retry_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
 -- function skiplane.return_overflow(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
 -- function skiplane.revoke_api_key(p_key_id text, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.run_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.schema_info() returns jsonb
 --   sql, stable, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -1132,10 +1559,16 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 -- function skiplane.submit_tasks(p_tasks jsonb) returns SETOF skiplane.submitted
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.submit_workflow(p_name text, p_tasks jsonb, p_idempotency_key text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer
+
 -- function skiplane.sweep_history(p_limit integer DEFAULT 1000) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT after timestamp with time zone) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.take_due_schedules(p_limit integer DEFAULT 200, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT taken_at timestamp with time zone, OUT due json, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.take_submissions(p_tenant_id text, p_needed integer, p_wanted integer DEFAULT 0, OUT granted integer, OUT retry_after double precision) returns record
@@ -1161,3 +1594,12 @@ CREATE INDEX web_session_key ON skiplane.web_session USING btree (key_id);
 
 -- function skiplane.worker_tasks(p_worker_id uuid, p_limit integer DEFAULT 100) returns SETOF text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.workflow_graph(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_results(p_workflow_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_status(p_workflow_id uuid) returns text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker

@@ -55,8 +55,16 @@ def make_server(settings: WebSettings) -> Server:
 
 
 def run_server(settings: WebSettings, sockets: list[socket.socket]) -> None:
-    """Serve in this process until it is told to stop."""
-    make_server(settings).run(sockets=sockets)
+    """Serve in this process until it is told to stop; that is no failure."""
+    server = make_server(settings)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # The server takes over while it runs, and passes what it got on to these at its end.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    server.run(sockets=sockets)
 
 
 def run_child(settings: WebSettings, sockets: list[socket.socket], parent: Connection) -> None:
