@@ -26,7 +26,8 @@ begin
                 and coalesce(jsonb_typeof(x.value -> 'dependencies') = 'null'
                     or (jsonb_typeof(x.value -> 'dependencies') = 'array'
                         and not x.value -> 'dependencies' @? 'strict $[*] ? (@.type() != "string")'), true)
-                and coalesce(not skiplane._suspicious_json((x.value -> 'payload')::text), true)) is true
+                and coalesce(octet_length((x.value -> 'payload')::text) <= 1048576, true)
+                and skiplane._unreadable_json((x.value -> 'payload')::text) is null) is true
         into names, payloads, triggers, v_fine
         from jsonb_array_elements(p_tasks) as x (value);
         v_fine := v_fine and (select count(distinct u.name) from unnest(names) as u (name)) = cardinality(names);

@@ -73,7 +73,7 @@ declare r record;
 begin
     for r in
         select x.value, x.ord - 1 as place from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)
-        where skiplane._suspicious_json((x.value -> 'payload')::text)
+        where octet_length((x.value -> 'payload')::text) > 1048576 or skiplane._unreadable_json((x.value -> 'payload')::text) is not null
             or x.value ->> 'trigger' not in ('all_success', 'all_done', 'any_failed')
             or (x.value ? 'trigger' and x.value ->> 'trigger' <> 'all_success'
                 and coalesce(x.value -> 'dependencies', '[]') in ('[]', 'null'))

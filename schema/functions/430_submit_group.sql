@@ -43,7 +43,7 @@ declare
     v_all jsonb[];
 begin
     foreach m in array coalesce(p_metadata, '{}') loop
-        if octet_length(m) > 16384 or skiplane._suspicious_json(m) then
+        if octet_length(m) > 16384 or skiplane._unreadable_json(m) is not null then
             perform skiplane._check_json('metadata', m, 16384);
         end if;
     end loop;
