@@ -187,10 +187,18 @@ def empty(title: str) -> Markup:
     ).format(title)
 
 
+def progress(share: float, label: str) -> Markup:
+    """Draw how far something is: to be full is good."""
+    return _meter(share, label, "b-ok" if share >= 1 else "b-accent")
+
+
 def meter(share: float, label: str) -> Markup:
-    """Draw a share of a whole."""
+    """Draw how full something is: to be full is a warning."""
+    return _meter(share, label, "b-bad" if share >= 1 else "b-warn" if share >= 0.8 else "b-accent")
+
+
+def _meter(share: float, label: str, css: str) -> Markup:
     width = max(0.0, min(1.0, share)) * 100
-    css = "b-bad" if share >= 1 else "b-warn" if share >= 0.8 else "b-accent"
     return Markup(
         '<svg class="meter" role="img" aria-label="{}" viewBox="0 0 100 8"'
         ' preserveAspectRatio="none">'

@@ -32,6 +32,8 @@ HEADERS = {
 NAVIGATION = (
     ("/ui", "Overview", "overview", False),
     ("/ui/tasks", "Tasks", "tasks", False),
+    ("/ui/workflows", "Workflows", "workflows", False),
+    ("/ui/schedules", "Schedules", "schedules", False),
     ("/ui/dead-letters", "Dead letters", "dead", False),
     ("/ui/failures", "Failures", "failures", False),
     ("/ui/queues", "Queues", "queues", True),
@@ -58,9 +60,10 @@ def _environment() -> Environment:
     made.globals |= {
         "badge": states.badge,
         "attempt_badge": states.attempt_badge,
+        "fire_badge": states.fire_badge,
         "css": states.css,
     }
-    made.globals["meter"] = charts.meter
+    made.globals |= {"meter": charts.meter, "meter_of": charts.progress}
     made.globals["static"] = {path.name: _version(path.name) for path in STATIC.iterdir()}
     return made
 

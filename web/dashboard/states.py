@@ -22,6 +22,7 @@ _SHAPES = {
     "LOST": '<path class="solid" d="M8 1.5L15 14H1z"/><path class="cut" d="M8 6v4M8 11.8v.4"/>',
     "PAUSED": '<path d="M5.5 3.5v9M10.5 3.5v9"/>',
     "INVALID": '<path class="solid" d="M8 1.5L15 14H1z"/><path class="cut" d="M8 6v4M8 11.8v.4"/>',
+    "ENDED": '<path d="M4 8h8"/>',
     "ACTIVE": '<circle class="solid" cx="8" cy="8" r="4"/>',
 }
 # Attempts end in words of their own.
@@ -33,6 +34,14 @@ _ATTEMPTS = {
     "timeout": "FAILED",
     "lost": "LOST",
     "cancelled": "CANCELLED",
+}
+_FIRES = {
+    "fired": "SUCCEEDED",
+    "manual": "SUCCEEDED",
+    "queued": "PENDING",
+    "replaced": "RETRYING",
+    "skipped": "CANCELLED",
+    "missed": "LOST",
 }
 STATES = (
     "SCHEDULED",
@@ -66,7 +75,15 @@ def badge(state: str) -> Markup:
 
 def attempt_badge(outcome: str) -> Markup:
     """Show how an attempt ended."""
-    state = _ATTEMPTS.get(outcome, "PENDING")
+    return _worded(_ATTEMPTS.get(outcome, "PENDING"), outcome)
+
+
+def fire_badge(outcome: str) -> Markup:
+    """Show what became of a fire."""
+    return _worded(_FIRES.get(outcome, "PENDING"), outcome)
+
+
+def _worded(state: str, word: str) -> Markup:
     return Markup(
         '<span class="badge {}"><svg viewBox="0 0 16 16" aria-hidden="true">{}</svg>{}</span>'
-    ).format(css(state), shape(state), clean(outcome))
+    ).format(css(state), shape(state), clean(word))

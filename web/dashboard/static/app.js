@@ -115,6 +115,7 @@
       region.replaceWith(place);
       find("pre", place).forEach((pre, index) => { if (scrolled[index]) [pre.scrollTop, pre.scrollLeft] = scrolled[index]; });
       ready(place);
+      if (place.querySelector("#picture")) showView();
     }
     if (focused && !addressOf(document.activeElement)) {
       const again = find("[data-live] a[href]").find((link) => link.getAttribute("href") === focused);
@@ -189,6 +190,109 @@
       });
     });
   };
+
+  // The picture of a workflow: what is seen of it is its viewBox.
+  const graph = byId("graph");
+  const picture = () => byId("picture");
+  let view = null;
+  const whole = (svg) => {
+    const box = svg.dataset.whole || svg.getAttribute("viewBox");
+    svg.dataset.whole = box;
+    return box.split(" ").map(Number);
+  };
+  const showView = () => {
+    const svg = picture();
+    if (!svg) return;
+    whole(svg);
+    if (view) svg.setAttribute("viewBox", view.map((n) => n.toFixed(1)).join(" "));
+  };
+  const fit = () => {
+    const [x, y, w, h] = whole(picture());
+    // Never larger than life: a small workflow stays as it is.
+    const wide = Math.max(w, graph.clientWidth);
+    const high = Math.max(h, picture().clientHeight);
+    view = [x - (wide - w) / 2, y - (high - h) / 2, wide, high];
+    showView();
+  };
+  const zoom = (by, atX = 0.5, atY = 0.5) => {
+    const [x, y, w, h] = view;
+    const size = Math.min(Math.max(w * by, 120), 200000);
+    const step = size / w;
+    view = [x + w * atX * (1 - step), y + h * atY * (1 - step), size, h * step];
+    showView();
+  };
+  const pan = (dx, dy) => { view = [view[0] + dx, view[1] + dy, view[2], view[3]]; showView(); };
+  if (graph && picture()) {
+    graph.classList.add("zoomed");
+    const buttons = document.querySelector(".zoom");
+    buttons.hidden = false;
+    fit();
+    buttons.addEventListener("click", (event) => {
+      const what = event.target.dataset.zoom;
+      if (what === "fit") fit(); else if (what) zoom(what === "in" ? 0.8 : 1.25);
+    });
+    const scale = () => Math.max(view[2] / graph.clientWidth, view[3] / picture().clientHeight);
+    graph.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey && document.activeElement !== graph) return;
+      event.preventDefault();
+      const box = picture().getBoundingClientRect();
+      zoom(event.deltaY > 0 ? 1.12 : 0.89, (event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
+    }, { passive: false });
+    let held = null;
+    graph.addEventListener("pointerdown", (event) => { held = { x: event.clientX, y: event.clientY, moved: false }; });
+    graph.addEventListener("pointermove", (event) => {
+      if (!held || !event.buttons) return;
+      const dx = event.clientX - held.x;
+      const dy = event.clientY - held.y;
+      if (!held.moved && Math.hypot(dx, dy) < 4) return;
+      if (!held.moved) graph.setPointerCapture(event.pointerId);
+      held = { x: event.clientX, y: event.clientY, moved: true };
+      graph.classList.add("held");
+      pan(-dx * scale(), -dy * scale());
+    });
+    const let_go = () => { graph.classList.remove("held"); };
+    graph.addEventListener("pointerup", let_go);
+    graph.addEventListener("pointercancel", let_go);
+    graph.addEventListener("click", (event) => { if (held && held.moved) event.preventDefault(); held = null; }, true);
+    graph.addEventListener("dragstart", (event) => event.preventDefault());
+    graph.addEventListener("keydown", (event) => {
+      if (event.target !== graph) return;
+      const far = 60 * scale();
+      const moves = { ArrowLeft: [-far, 0], ArrowRight: [far, 0], ArrowUp: [0, -far], ArrowDown: [0, far] };
+      if (moves[event.key]) pan(...moves[event.key]);
+      else if (event.key === "+" || event.key === "=") zoom(0.8);
+      else if (event.key === "-") zoom(1.25);
+      else if (event.key === "0") fit();
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  // The editor of a schedule: shows when it would fire, while it is written.
+  const preview = byId("preview");
+  if (preview && preview.dataset.source) {
+    let soon = 0;
+    let turn = 0;
+    const look = async () => {
+      const mine = ++turn;
+      const names = ["cron_expression", "timezone", "start_at", "end_at"];
+      const given = new URLSearchParams();
+      for (const name of names) {
+        const field = document.querySelector(`[name="${name}"]`);
+        if (field && field.value) given.set(name, field.value);
+      }
+      const answer = await fetch(`${preview.dataset.source}?${given}`, { headers: { "X-Skiplane-Fragment": "1" } });
+      if (!answer.ok || mine !== turn) return;
+      const fresh = new DOMParser().parseFromString(policy.createHTML(await answer.text()), "text/html").getElementById("preview");
+      showTimes(fresh);
+      preview.replaceChildren(...Array.from(document.adoptNode(fresh).childNodes));
+    };
+    preview.closest("form").addEventListener("input", (event) => {
+      if (event.target.name === "payload") return;
+      clearTimeout(soon);
+      soon = setTimeout(() => look().catch(() => {}), 250);
+    });
+  }
 
   // Keys
   const places = { o: "/ui", t: "/ui/tasks", d: "/ui/dead-letters", f: "/ui/failures", q: "/ui/queues", w: "/ui/workers", s: "/ui/schedules", p: "/ui/workflows" };
