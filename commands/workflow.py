@@ -28,25 +28,14 @@ def workflow() -> None:
     """Submit workflows, look at them; cancel or retry them."""
 
 
-class WorkflowFile(JsonValue):
-    """The path of a JSON file, or - for standard input."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read and decode it."""
-        path = value if value == "-" or value.startswith("@") else f"@{value}"
-        return super().convert(path, param, ctx)
-
-
 @workflow.command()
-@click.argument("file", type=WorkflowFile())
+@click.argument("file")
 @click.option("--name", help="Name of the workflow; by default the file's workflow_name.")
 @click.option("--idempotency-key", help="A second submission with this key adds nothing.")
 @click.option("--tenant", help="Tenant that it belongs to.")
 @json_option
 @configured("dsn")
-def submit(config: Config, file: Any, as_json: bool, **given: str | None) -> None:
+def submit(config: Config, file: str, as_json: bool, **given: str | None) -> None:
     """Submit the workflow in FILE.
 
     FILE is JSON, or - for standard input: {"workflow_name": ..., "tasks": [...]},
@@ -54,8 +43,9 @@ def submit(config: Config, file: Any, as_json: bool, **given: str | None) -> Non
     any of payload, dependencies (names of tasks), trigger (all_success, all_done,
     any_failed) and the options of `skiplane submit`, written like max_retries.
     """
+    written = JsonValue().convert(file if file == "-" else f"@{file}", None, None)
     with database(config) as db:
-        name, tasks, options = read_workflow(file, given)
+        name, tasks, options = read_workflow(written, given)
         document = db.document(calls.submit_workflow(name, tasks, options))
     if as_json:
         print_json(document)

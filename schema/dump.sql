@@ -1322,6 +1322,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.cancel_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.check_schedule_within(p_cron_id uuid, p_within text) returns void
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.check_workflow_within(p_workflow_id uuid, p_within text) returns void
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.checkpoint_task(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 

@@ -224,3 +224,19 @@ def drain_worker(worker_id: UUID, actor: str) -> Call[bool]:
         (worker_id, actor),
         lambda rows: bool(rows[0][0]),
     )
+
+
+def check_within(kind: str, object_id: UUID, within: str | None) -> Call[None]:
+    """Refuse, as unknown, a schedule (``cron``) or workflow of another tenant."""
+    return Call(_CHECKS[kind], (object_id, within), lambda rows: None, repeatable=True)
+
+
+_CHECKS: dict[str, LiteralString] = {
+    "cron": "select skiplane.check_schedule_within(cast(%s as uuid), cast(%s as text))::text",
+    "workflow": "select skiplane.check_workflow_within(cast(%s as uuid), cast(%s as text))::text",
+}
+
+
+def as_text(call: Call[Any]) -> Call[list[str]]:
+    """Make a call that reads documents give them as the engine wrote them."""
+    return call._replace(read=lambda rows: [row[0] for row in rows])

@@ -7,9 +7,9 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
 from .access import guard
-from .api import dead_letters, events, fleet, keys, probes, tasks
+from .api import dead_letters, events, fleet, keys, probes, schedules, tasks, workflows
 from .api.routes import AnyRequest
-from .contract import TASKS
+from .contract import FLOWS, TASKS
 from .dashboard import door
 from .dashboard.handlers import HANDLERS as PAGES
 from .gate import Gate
@@ -19,6 +19,8 @@ from .settings import WebSettings
 
 HANDLERS = [
     *tasks.HANDLERS,
+    *schedules.HANDLERS,
+    *workflows.HANDLERS,
     *dead_letters.HANDLERS,
     *fleet.HANDLERS,
     *keys.HANDLERS,
@@ -49,7 +51,8 @@ def create_app(settings: WebSettings, services: Services | None = None) -> Gate:
         debug=False,
         pdb_on_exception=False,
     )
-    limits = {"": settings.max_body, TASKS + "/batch": settings.max_batch_body}
+    most = settings.max_batch_body
+    limits = {"": settings.max_body, TASKS + "/batch": most, FLOWS: most}
     return Gate(app, shared.keys, shared.metrics, limits, door.Door(shared.sessions))
 
 

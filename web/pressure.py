@@ -44,14 +44,15 @@ class Pressure:
         """
         if queue not in self.queues:
             return queue
-        self._refuse_full(queue)
+        self.refuse_full(queue)
         overflow = f"{queue}{OVERFLOW}"
         if priority == "low" and not queue.endswith(OVERFLOW) and len(overflow.encode()) <= 200:
-            self._refuse_full(overflow)
+            self.refuse_full(overflow)
             return overflow
         return queue
 
-    def _refuse_full(self, queue: str) -> None:
+    def refuse_full(self, queue: str) -> None:
+        """Refuse (Problem) what goes to a queue that is full."""
         depth, pressure = self.queues.get(queue, (0, "none"))
         if pressure == "full":
             raise Problem(

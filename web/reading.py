@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from ..schema.encode import shown
 from .access import Principal
@@ -37,47 +37,46 @@ class Reader:
             task: As decoded; it is used up.
             where: What stands before its fields' names in errors, such as ``tasks[3].``.
         """
-        payload, metadata = b"{}", None
+        payload = b"{}"
         if task.payload is not UNSET:
             payload = bytes(task.payload)
             storable(payload, f"{where}payload", MAX_PAYLOAD)
-        tenant = self._bound or DEFAULT_TENANT
-        given: dict[str, Any] = {}
-        if task.metadata is not UNSET:
-            given = self._metadata(bytes(task.metadata), f"{where}metadata")
-            tenant = self._tenant(given, f"{where}metadata.tenant_id")
+        given = bound_metadata(task.metadata, self._bound, f"{where}metadata")
+        tenant = given.get("tenant_id", DEFAULT_TENANT)
         merged = {**self._trace, **given}
-        if self._bound or given.get("tenant_id"):
-            merged["tenant_id"] = tenant
-        if merged:
-            metadata = _encode(merged)
+        metadata = _encode(merged) if merged else None
         key = task.idempotency_key or None
         _merge_duration(task, where)
         check_times(task, where)
         task.payload = task.metadata = task.idempotency_key = UNSET
         return Submission(_encode(task), tenant, payload, metadata, key)
 
-    def _metadata(self, raw: bytes, where: str) -> dict[str, Any]:
-        value = storable(raw, where, MAX_METADATA)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise invalid("metadata is no object.", where, shown(value), "Give a JSON object.")
-        return value
 
-    def _tenant(self, metadata: dict[str, Any], where: str) -> str:
-        tenant = metadata.get("tenant_id", self._bound or DEFAULT_TENANT)
-        if not isinstance(tenant, str):
-            raise invalid("tenant_id is not text.", where, shown(tenant), "Give a name as text.")
-        if self._bound is not None and tenant != self._bound:
-            raise Problem(
-                "not_allowed",
-                "The key is bound to another tenant.",
-                where,
-                tenant[:200],
-                "Leave tenant_id out; it is the key's.",
-            )
-        return tenant
+def bound_metadata(raw: msgspec.Raw | UnsetType, bound: str | None, where: str = "metadata") -> Any:
+    """Check metadata and put the tenant of a bound key in.
+
+    Raises:
+        Problem: It is no object, names no usable tenant, or not the key's.
+    """
+    value = {} if raw is UNSET else storable(bytes(raw), where, MAX_METADATA)
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise invalid("metadata is no object.", where, shown(value), "Give a JSON object.")
+    tenant = value.get("tenant_id", bound)
+    if "tenant_id" in value and not isinstance(tenant, str):
+        raise invalid(
+            "tenant_id is not text.", f"{where}.tenant_id", shown(tenant), "Give a name as text."
+        )
+    if bound is not None and tenant != bound:
+        raise Problem(
+            "not_allowed",
+            "The key is bound to another tenant.",
+            f"{where}.tenant_id",
+            str(tenant)[:200],
+            "Leave tenant_id out; it is the key's.",
+        )
+    return {**value, "tenant_id": bound} if bound is not None else value
 
 
 def trace_context(request: "Request[Any, Any, Any]") -> dict[str, str]:

@@ -19,7 +19,7 @@ _FILTERS = ("task_type", "queue", "tenant_id")
 RETRY_SECONDS = 2.0
 
 
-def _tenant(bound: str | None, asked: str | None) -> tuple[str | None, bool]:
+def tenant_filter(bound: str | None, asked: str | None) -> tuple[str | None, bool]:
     """Give the tenant to filter by, and whether nothing can be found."""
     if bound is not None and asked not in (None, bound):
         return bound, True
@@ -32,7 +32,7 @@ async def list_dead_letters(request: AnyRequest) -> ASGIResponse:
     service, who = services(request), principal(request)
     query = Query(request, frozenset({*_FILTERS, "limit", "cursor"}))
     task_type, queue, asked = (query.text(name) for name in _FILTERS)
-    tenant, nothing = _tenant(who.tenant, asked)
+    tenant, nothing = tenant_filter(who.tenant, asked)
     limit = query.number("limit", 50, 1, 1000)
     scope = ("dlq", who.tenant, task_type, queue, asked)
     cursor = read_cursor(query.text("cursor"), *scope)
@@ -58,7 +58,7 @@ async def retry_dead_letters(request: AnyRequest) -> ASGIResponse:
     service, who = services(request), principal(request)
     query = Query(request, frozenset(_FILTERS))
     task_type, queue, asked = (query.text(name) for name in _FILTERS)
-    tenant, nothing = _tenant(who.tenant, asked)
+    tenant, nothing = tenant_filter(who.tenant, asked)
     total, count = 0, 0
     end = time.monotonic() + RETRY_SECONDS
     while not nothing:

@@ -1,6 +1,5 @@
 """Tasks: submit, read, list, edit, cancel, retry, wait."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -12,18 +11,19 @@ from ..body import MAX_PAYLOAD, Query, read_json, read_optional, storable, task_
 from ..contract import ONE_TASK, TASKS
 from ..cursors import read_cursor, write_cursor
 from ..models import Batch, TaskEdit, TaskSubmission, Why
-from ..problems import Problem
 from ..reading import Reader, check_times, header_key
 from ..services import principal, services
 from ..submissions import Submission
 from .routes import AnyRequest, handles, page, reply
+from .schedules import create_recurring
+from .versions import version_of
 
 _NONE: frozenset[str] = frozenset()
+_SUBMIT = frozenset({"schedule_recurring"})
 _FILTERS = ("task_type", "queue", "tenant_id", "tag")
 _LIST = frozenset(
     {*_FILTERS, "status", "workflow_id", "created_after", "created_before", "limit", "cursor"}
 )
-_ETAG = re.compile(r'"v(\d{1,9})"')
 
 
 def _accepted(accepted: Accepted) -> dict[str, Any]:
@@ -39,7 +39,8 @@ def _accepted(accepted: Accepted) -> dict[str, Any]:
 async def submit_task(request: AnyRequest) -> ASGIResponse:
     """Submit one task."""
     service, who = services(request), principal(request)
-    Query(request, _NONE)
+    if Query(request, _SUBMIT).flag("schedule_recurring"):
+        return await create_recurring(request)
     task = await read_json(request, TaskSubmission)
     header_key(request, task)
     submission = _placed(request, task, Reader(request, who).submission(task))
@@ -119,7 +120,7 @@ async def edit_task(request: AnyRequest) -> ASGIResponse:
     service, who = services(request), principal(request)
     Query(request, _NONE)
     id_ = task_id(request)
-    version = _version(request)
+    version = version_of(request)
     edit = await read_json(request, TaskEdit)
     check_times(edit, "")
     if edit.payload is not UNSET:
@@ -133,27 +134,6 @@ async def edit_task(request: AnyRequest) -> ASGIResponse:
 
 class _Version(msgspec.Struct):
     version: int
-
-
-def _version(request: AnyRequest) -> int:
-    given = request.headers.get("if-match", "").strip()
-    if not given:
-        raise Problem(
-            "precondition_required",
-            "An edit must name the version that it changes.",
-            "If-Match",
-            remedy="Read the task and send its ETag as If-Match.",
-        )
-    found = _ETAG.fullmatch(given)
-    if found is None:
-        raise Problem(
-            "stale_version",
-            "If-Match is no version of a task.",
-            "If-Match",
-            given[:100],
-            "Read the task and send its ETag as If-Match.",
-        )
-    return int(found[1])
 
 
 async def _cancel(request: AnyRequest, reason: str | None) -> ASGIResponse:

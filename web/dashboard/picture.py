@@ -33,7 +33,8 @@ def render(drawing: Drawing, workflow_id: str) -> Markup:
         ' aria-label="Tasks of the workflow, left to right"'
         ' viewBox="{x} {y} {w:.0f} {h:.0f}" width="{w:.0f}" height="{h:.0f}">'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"'
-        ' markerHeight="7" orient="auto-start-reverse"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
+        ' markerHeight="7" orient="auto-start-reverse"><path class="tip" d="M0 0L8 4L0 8z"/>'
+        "</marker></defs>"
         "{arrows}{nodes}</svg>"
     ).format(x=-EDGE, y=-EDGE, w=width, h=height, arrows=arrows, nodes=nodes)
 
