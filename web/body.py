@@ -176,6 +176,13 @@ def task_id(request: "Request[Any, Any, Any]", name: str = "task_id") -> UUID:
         ) from None
 
 
+def tenant_filter(bound: str | None, asked: str | None) -> tuple[str | None, bool]:
+    """Give the tenant to filter by, and whether nothing can be found."""
+    if bound is not None and asked not in (None, bound):
+        return bound, True
+    return bound or asked, False
+
+
 class Query:
     """The query of a request; every parameter is asked for, and none may be left over."""
 

@@ -38,6 +38,7 @@ class Operation(NamedTuple):
     Attributes:
         role: Least role of the key; ``open`` needs none.
         fleet: It concerns all tenants: keys bound to one are refused.
+        other_body: What the body may be instead, when a parameter says so.
         errors: Codes of problems beside those that every route has.
     """
 
@@ -46,6 +47,7 @@ class Operation(NamedTuple):
     text: str
     answers: dict[int, Answer]
     body: Any = None
+    other_body: Any = None
     body_required: bool = True
     body_examples: tuple[Any, ...] = ()
     parameters: tuple[Parameter, ...] = ()
@@ -121,6 +123,7 @@ _VIEW: dict[str, Any] = {
     "metadata": {"tenant_id": "acme-corp", "correlation_id": "req-abc"},
     "tenant_id": "acme-corp",
     "workflow_id": None,
+    "task_name": None,
     "worker_id": WORKER_ID,
     "lease_expiry": None,
     "version": 1,
@@ -815,7 +818,7 @@ OPERATIONS["POST", TASKS] = _POST._replace(
         **_POST.answers,
         201: Answer("With schedule_recurring: the schedule.", m.ScheduleMade, _MADE),
     },
-    body=m.TaskSubmission | m.RecurringTask,
+    other_body=m.RecurringTask,
     parameters=(
         *_POST.parameters,
         Parameter(

@@ -186,6 +186,7 @@ class TaskSummary(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] | None
     tenant_id: str
     workflow_id: UUID | None
+    task_name: str | None
     worker_id: UUID | None
     lease_expiry: datetime | None
     version: int

@@ -28,7 +28,7 @@ def build() -> dict[str, Any]:
     shapes: list[Any] = [ProblemDocument]
     for operation in OPERATIONS.values():
         shapes += [answer.shape for answer in operation.answers.values() if answer.shape]
-        shapes += [operation.body] if operation.body else []
+        shapes += [body for body in (operation.body, operation.other_body) if body]
     schemas, components = msgspec.json.schema_components(shapes, ref_template=REF)
     by_shape = dict(zip((repr(shape) for shape in shapes), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -79,7 +79,10 @@ def _operation(path: str, operation: Operation, shapes: dict[str, Any]) -> dict[
     if operation.role == "open":
         made["security"] = []
     if operation.body:
-        content: dict[str, Any] = {"schema": shapes[repr(operation.body)]}
+        schema: dict[str, Any] = shapes[repr(operation.body)]
+        if operation.other_body:
+            schema = {"anyOf": [schema, shapes[repr(operation.other_body)]]}
+        content: dict[str, Any] = {"schema": schema}
         if operation.body_examples:
             content["examples"] = {
                 f"example{number}": {"value": example}

@@ -14,7 +14,7 @@ begin
     select x.id, x.tenant_id, x.version, x.document ->> 'status', x.document
     from (
         select t.id, t.tenant_id, t.version,
-            skiplane._document(t, o, case when o.id is null then w.timer end, case when o.id is null then r end) as document
+            skiplane._document(t, o, case when o.id is null then w.timer end, case when o.id is null then r end, b) as document
         from skiplane.task t
         left join skiplane.outcome o on o.id = t.id and o.shard = t.shard and o.day = t.day
         left join skiplane.ready r on r.id = t.id and r.shard = t.shard
@@ -25,13 +25,14 @@ begin
             select y.id, row(y.*)::skiplane.timer from skiplane.timer_far y
             where y.id = any (p_task_ids) and y.shard = any (v_shards) and y.status = 'RETRYING'
         ) w on w.id = t.id
+        left join skiplane.blocked b on t.workflow_id is not null and b.id = t.id and b.shard = t.shard
         where t.id = any (p_task_ids) and t.shard = any (v_shards) and t.day >= v_first
         union all
-        select w.id, w.tenant_id, w.version, skiplane._document(skiplane._timer_task(w, null), null, w, null)
+        select w.id, w.tenant_id, w.version, skiplane._document(skiplane._timer_task(w, null), null, w, null, null)
         from skiplane.timer w where w.id = any (p_task_ids) and w.shard = any (v_shards) and w.status = 'SCHEDULED'
         union all
         select (f.timer).id, (f.timer).tenant_id, (f.timer).version,
-            skiplane._document(skiplane._timer_task(f.timer, null), null, f.timer, null)
+            skiplane._document(skiplane._timer_task(f.timer, null), null, f.timer, null, null)
         from (
             select row(y.*)::skiplane.timer as timer from skiplane.timer_far y
             where y.id = any (p_task_ids) and y.shard = any (v_shards) and y.status = 'SCHEDULED'

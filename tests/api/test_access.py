@@ -27,6 +27,9 @@ BODIES: dict[str, Any] = {
     "submit_task": {"task_type": "t"},
     "submit_batch": {"tasks": [{"task_type": "t"}]},
     "create_key": {"name": "k", "role": "reader"},
+    "edit_cron_task": {"max_retries": 1},
+    "create_cron_task": {"name": "n", "cron_expression": "0 3 * * *", "task_type": "t"},
+    "submit_workflow": {"workflow_name": "w", "tasks": [{"task_id": "a", "task_type": "t"}]},
 }
 
 
@@ -35,7 +38,7 @@ def call(
 ) -> httpx.Response:
     method, path = route
     name = OPERATIONS[route].name
-    headers = {"If-Match": '"v1"'} if name == "edit_task" else {}
+    headers = {"If-Match": '"v1"'} if name in ("edit_task", "edit_cron_task") else {}
     return client.request(
         method,
         re.sub(r"{\w+}", task_id or str(uuid.uuid4()), path),
@@ -123,6 +126,27 @@ def test_another_tenants_task_answers_like_an_unknown_one(api: Api, engine: Engi
             assert {**told, "value": 0, "request_id": 0} == {**unknown, "value": 0, "request_id": 0}
     # And nothing was done to them.
     assert [engine.get(uuid.UUID(task_id)) for task_id in theirs] == before
+
+
+def test_another_tenants_schedule_and_workflow_answer_like_unknown_ones(api: Api):
+    other = api.client("admin", "b")
+    theirs = {
+        "cron_id": call(other, ("POST", "/api/v1/cron-tasks")).json()["cron_id"],
+        "workflow_id": call(other, ("POST", "/api/v1/workflows")).json()["workflow_id"],
+    }
+    client = api.client("admin", "a")
+    for route in CLOSED:
+        for field, found in theirs.items():
+            if f"{{{field}}}" in route[1]:
+                unknown = call(client, route, str(uuid.uuid4())).json()
+                told = problem(call(client, route, found), 404, "not_found", field)
+                assert told["value"] == found
+                assert {**told, "value": 0, "request_id": 0} == {
+                    **unknown, "value": 0, "request_id": 0,
+                }  # fmt: skip
+    assert other.get(f"/api/v1/cron-tasks/{theirs['cron_id']}").json()["version"] == 1
+    found = other.get(f"/api/v1/workflows/{theirs['workflow_id']}").json()
+    assert found["status"] == "RUNNING"
 
 
 def test_bound_key_is_refused_what_concerns_all_tenants(api: Api):

@@ -67,7 +67,15 @@ def existing(client: httpx.Client, engine: Engine) -> dict[str, Any]:
     worker = uuid.uuid4()
     engine.rows("register_worker", worker_id=worker, name="w", queues=["default"])
     engine.fail(engine.claim(worker=worker), error_type="Oops")
-    return {"task": waiting, "dead": dead, "worker": str(worker)}
+    flow = {"workflow_name": "w", "tasks": [{"task_id": "a", "task_type": "t"}]}
+    cron = {"name": "n", "cron_expression": "0 3 * * *", "task_type": "t"}
+    return {
+        "task": waiting,
+        "dead": dead,
+        "worker": str(worker),
+        "flow": client.post("/api/v1/workflows", json=flow).json()["workflow_id"],
+        "cron": client.post("/api/v1/cron-tasks", json=cron).json()["cron_id"],
+    }
 
 
 def test_documented_examples_are_answered_as_documented(
@@ -89,8 +97,10 @@ def test_documented_examples_are_answered_as_documented(
                 continue  # told by its own test: it needs a dead letter each time
         where = path.replace("{task_id}", task).replace("{worker_id}", existing["worker"])
         where = where.replace("{key_id}", "sk_00000000")
+        where = where.replace("{workflow_id}", existing["flow"])
+        where = where.replace("{cron_id}", existing["cron"])
         headers = {}
-        if operation.name == "edit_task":
+        if operation.name in ("edit_task", "edit_cron_task"):
             headers["If-Match"] = client.get(where).headers["etag"]
         for example in operation.body_examples or (None,):
             answer = client.request(method, where, json=example, headers=headers)

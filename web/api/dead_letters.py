@@ -7,7 +7,7 @@ from litestar.response.base import ASGIResponse
 
 from ...schema.task_calls import retry_dead_letters as retry_some
 from ...schema.web_calls import dead_letters, verb_within
-from ..body import Query, task_id
+from ..body import Query, task_id, tenant_filter
 from ..contract import DLQ
 from ..cursors import read_cursor, write_cursor
 from ..services import principal, services
@@ -17,13 +17,6 @@ from .tasks import retried
 _NONE: frozenset[str] = frozenset()
 _FILTERS = ("task_type", "queue", "tenant_id")
 RETRY_SECONDS = 2.0
-
-
-def tenant_filter(bound: str | None, asked: str | None) -> tuple[str | None, bool]:
-    """Give the tenant to filter by, and whether nothing can be found."""
-    if bound is not None and asked not in (None, bound):
-        return bound, True
-    return bound or asked, False
 
 
 @handles("GET", DLQ)

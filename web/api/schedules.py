@@ -10,14 +10,13 @@ from msgspec import UNSET
 from ...schema import cron_calls, cron_steps
 from ...schema.schedule_records import ScheduleRecord
 from ...schema.web_calls import as_text, check_within
-from ..body import MAX_PAYLOAD, Query, read_json, storable, task_id
+from ..body import MAX_PAYLOAD, Query, read_json, storable, task_id, tenant_filter
 from ..contract import CRON, ONE_CRON
 from ..cursors import read_cursor, write_cursor
 from ..models import RecurringTask, ScheduleEdit, ScheduleRequest, Template
 from ..problems import invalid
 from ..reading import bound_metadata
 from ..services import principal, services
-from .dead_letters import tenant_filter
 from .routes import AnyRequest, handles, page, reply
 from .versions import version_of
 
