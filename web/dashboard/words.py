@@ -92,6 +92,8 @@ def duration(seconds: float | None) -> str:
         return NOTHING
     if seconds < 1:
         ms = seconds * 1000
+        if 0 < ms < 0.1:
+            return "<0.1 ms"
         return f"{ms:.0f} ms" if ms >= 10 or ms == 0 else f"{ms:.1f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -204,13 +204,15 @@
     const svg = picture();
     if (!svg) return;
     whole(svg);
+    if (view) svg.setAttribute("height", graph.dataset.height || svg.getAttribute("height"));
+    graph.dataset.height = svg.getAttribute("height");
     if (view) svg.setAttribute("viewBox", view.map((n) => n.toFixed(1)).join(" "));
   };
   const fit = () => {
     const [x, y, w, h] = whole(picture());
     // Never larger than life: a small workflow stays as it is.
-    const wide = Math.max(w, graph.clientWidth);
-    const high = Math.max(h, picture().clientHeight);
+    const wide = Math.max(w, graph.clientWidth, h * graph.clientWidth / picture().clientHeight);
+    const high = wide * picture().clientHeight / graph.clientWidth;
     view = [x - (wide - w) / 2, y - (high - h) / 2, wide, high];
     showView();
   };
@@ -226,7 +228,17 @@
     graph.classList.add("zoomed");
     const buttons = document.querySelector(".zoom");
     buttons.hidden = false;
-    fit();
+    {
+      const [x, y, w, h] = whole(picture());
+      const room = graph.clientWidth;
+      picture().setAttribute("height", Math.round(Math.min(480, Math.max(200, h * Math.min(1, room / w) + 40))));
+      fit();
+      // What would be too small to read begins at its left.
+      if (view[2] > 1.7 * room) {
+        view = [x, y + h / 2 - 0.85 * picture().clientHeight, 1.7 * room, 1.7 * picture().clientHeight];
+        showView();
+      }
+    }
     buttons.addEventListener("click", (event) => {
       const what = event.target.dataset.zoom;
       if (what === "fit") fit(); else if (what) zoom(what === "in" ? 0.8 : 1.25);
