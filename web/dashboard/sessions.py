@@ -85,7 +85,9 @@ def _csrf(token: str) -> str:
 
 
 def _secure(scope: Any) -> bool:
-    return bool(scope.get("scheme") == "https")
+    # A proxy in front says so. Whoever pretends it harms their own cookie only.
+    told = dict(scope["headers"]).get(b"x-forwarded-proto", b"")
+    return bool(scope.get("scheme") == "https" or told.split(b",")[0].strip() == b"https")
 
 
 def cookies(scope: Any) -> dict[str, str]:

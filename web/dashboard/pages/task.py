@@ -24,6 +24,10 @@ _DONE = {
     "retried": "The task will run again.",
     "edited": "The change is stored.",
 }
+# A success tells less of its attempt.
+_ATTEMPT = dict.fromkeys(
+    ("fence", "worker_id", "retry_at", "error_type", "error_message", "error_detail")
+)
 NULL = Raw(b"null")
 
 
@@ -36,6 +40,7 @@ async def _read(request: AnyRequest) -> dict[str, Any]:
     for name in _RAW:
         if bytes(task.get(name, NULL)) == b"null":
             task[name] = None
+    task["attempts"] = [{**_ATTEMPT, **attempt} for attempt in task["attempts"]]
     return task
 
 

@@ -15,7 +15,7 @@ from ..shows import AnyRequest, asked, form, may, principal, read_id, services, 
 from ..states import STATES
 
 PAGE = 50
-MOST_ROWS = 200
+MOST_ROWS = 60
 STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "CANCELLED")
 _DONE = {"cancelled": "The workflow was cancelled.", "retried": "What failed will run again."}
 
