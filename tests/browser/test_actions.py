@@ -113,7 +113,7 @@ def test_make_a_schedule_and_see_it_before(open_page: Open, engine: Engine):
     page.get_by_label("Time zone").fill("Europe/Berlin")
     expect(page.locator("#preview li")).to_have_count(10, timeout=5000)
     page.get_by_label("Name").fill("nightly")
-    page.get_by_label("Type").fill("report")
+    page.get_by_label("Type", exact=True).fill("report")
     page.get_by_label("Payload").fill('{"pages": 3}')
     page.get_by_role("button", name="Store").click()
     expect(page.get_by_text("The schedule is stored.")).to_be_visible()
@@ -149,11 +149,12 @@ def test_the_picture_of_a_workflow(open_page: Open, engine: Engine):
     page.locator("#graph").focus()
     page.keyboard.press("ArrowRight")
     assert picture.get_attribute("viewBox") != before
-    first = engine.claim(1, queues=["work"])
+    # With what else waits there.
+    claim = engine.claim(10, queues=["work"])
     expect(picture.locator(".node.st-running")).to_have_count(1, timeout=8000)
     moved = picture.get_attribute("viewBox")
     assert moved != before, "a live picture keeps what is looked at"
-    engine.finish(first)
+    engine.finish(claim)
     page.get_by_text("Cancel…").click()
     page.get_by_role("button", name="Cancel the workflow").click()
     expect(page.get_by_text("The workflow was cancelled.")).to_be_visible()

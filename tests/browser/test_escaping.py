@@ -76,7 +76,7 @@ def test_markup_in_addresses_stays_text(open_page: Open, engine: Engine):
 
 def test_a_refused_form_shows_what_was_sent_as_text(open_page: Open, engine: Engine):
     task = engine.submit(delay_seconds=1000)
-    page = open_page(expect="422")
+    page = open_page(expect="400")
     page.goto(f"/ui/tasks/{task}/edit")
     page.get_by_label("Payload").fill(f'{{"a": {ATTACKS[2]}}}')
     page.get_by_label("Queue").fill(ATTACKS[1])

@@ -9,6 +9,7 @@ from .sessions import Sessions
 
 HOME = "/ui"
 SIGN_IN = "/ui/sign-in"
+EVENTS = "/ui/events"
 # What is shown without a session, besides the static files.
 _OPEN = frozenset({"/", SIGN_IN})
 _STATIC = "/ui/static/"
@@ -47,7 +48,8 @@ def refusal(problem: Problem, scope: Any) -> tuple[int, dict[str, str], bytes]:
     """Give status, headers and body of an answer that says no."""
     headers = dict(scope["headers"])
     if problem.status == 401:
-        if scope["method"] != "GET" or FRAGMENT in headers:
+        # A script gets an answer, a person the way in.
+        if scope["method"] != "GET" or FRAGMENT in headers or scope["path"] == EVENTS:
             return raw("Nobody is signed in.", 401)
         path = scope["path"]
         if query := scope["query_string"].decode("latin-1"):
