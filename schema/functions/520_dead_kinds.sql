@@ -10,7 +10,7 @@ as $$
 declare
     v_tenant text := coalesce(p_within, p_tenant_id);
 begin
-    perform skiplane._check_within(p_within, v_tenant);
+    perform skiplane._check_within(p_within, coalesce(p_tenant_id, p_within));
     perform skiplane._check_number('most', p_most, 1, 100000);
     return (
         with newest as (
@@ -60,7 +60,7 @@ as $$
 declare
     v_tenant text := coalesce(p_within, p_tenant_id);
 begin
-    perform skiplane._check_within(p_within, v_tenant);
+    perform skiplane._check_within(p_within, coalesce(p_tenant_id, p_within));
     return (select count(*) from skiplane._dead_ids(v_tenant, p_task_type, p_queue, p_fingerprint, p_until, null, p_most + 1));
 end
 $$;
@@ -78,7 +78,7 @@ declare
     v_tenant text := coalesce(p_within, p_tenant_id);
     v_below uuid := case when p_cursor is not null then skiplane._read_cursor(p_cursor) end;
 begin
-    perform skiplane._check_within(p_within, v_tenant);
+    perform skiplane._check_within(p_within, coalesce(p_tenant_id, p_within));
     perform skiplane._check_number('limit', p_limit, 1, 1000);
     return query
     select jsonb_build_object('task_id', d.id, 'task_type', d.task_type, 'queue', d.queue, 'tenant_id', d.tenant_id,
@@ -106,7 +106,7 @@ declare
     v_id uuid;
     v_count integer := 0;
 begin
-    perform skiplane._check_within(p_within, v_tenant);
+    perform skiplane._check_within(p_within, coalesce(p_tenant_id, p_within));
     perform skiplane._check_choice('verb', p_verb, '{retry,discard}');
     perform skiplane._check_number('limit', p_limit, 1, 10000);
     for v_id in

@@ -17,7 +17,7 @@ declare
     v_errors jsonb;
     v_over_time jsonb;
 begin
-    perform skiplane._check_within(p_within, v_tenant);
+    perform skiplane._check_within(p_within, coalesce(p_tenant_id, p_within));
     perform skiplane._check_number('seconds', p_seconds, 60, 31536000);
     perform skiplane._check_number('limit', p_limit, 1, 500);
     v_since := to_timestamp(floor(extract(epoch from v_now - make_interval(secs => p_seconds)) / v_span) * v_span);
