@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
 
 from skiplane.tests.api.conftest import Api, serving
 from skiplane.tests.support.engine import Engine
@@ -65,11 +65,15 @@ class Watch:
         self.expected: tuple[str, ...] = ()
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", self._close)
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(f"{message.text} {message.location}")
+
+    def _close(self, dialog: Dialog) -> None:
+        self.complaints.append(dialog.message)
+        dialog.dismiss()
 
     def check(self) -> None:
         """Fail when there was any that is not expected."""

@@ -228,7 +228,8 @@
     graph.classList.add("zoomed");
     const buttons = document.querySelector(".zoom");
     buttons.hidden = false;
-    {
+    let touched = false;
+    const begin = () => {
       const [x, y, w, h] = whole(picture());
       const room = graph.clientWidth;
       picture().setAttribute("height", Math.round(Math.min(480, Math.max(200, h * Math.min(1, room / w) + 40))));
@@ -238,7 +239,12 @@
         view = [x, y + h / 2 - 0.85 * picture().clientHeight, 1.7 * room, 1.7 * picture().clientHeight];
         showView();
       }
-    }
+    };
+    begin();
+    // A window of another size begins anew, unless somebody has chosen what to look at.
+    addEventListener("resize", () => { if (!touched) { delete graph.dataset.height; view = null; begin(); } });
+    ["pointerdown", "wheel", "keydown"].forEach((kind) => graph.addEventListener(kind, () => { touched = true; }, { passive: true }));
+    buttons.addEventListener("click", () => { touched = true; });
     buttons.addEventListener("click", (event) => {
       const what = event.target.dataset.zoom;
       if (what === "fit") fit(); else if (what) zoom(what === "in" ? 0.8 : 1.25);
