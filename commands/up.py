@@ -54,8 +54,8 @@ def up(
 ) -> None:
     """Run everything here, on an embedded PostgreSQL.
 
-    A database, a scheduler, a worker, the REST API and the dashboard, until Ctrl-C; nothing is left running
-    then, and the data stays for the next time. Other commands on this machine
+    A database, a scheduler, a worker, the REST API and the dashboard, until Ctrl-C;
+    nothing is left running then, and the data stays for the next time. Other commands on this machine
     find the database by themselves. Without --app the worker runs a small demo,
     which is submitted to it all the time unless --no-demo is given.
 
