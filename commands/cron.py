@@ -23,7 +23,7 @@ from .waiting import show as show_task
 
 @click.group()
 def cron() -> None:
-    """Schedules: tasks at the times of a cron expression.
+    """Make schedules; preview, pause, run or edit them.
 
     A schedule is named by its name, with --tenant where that is not the default
     one, or by its id.

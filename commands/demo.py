@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from .. import Context, Skiplane, chain, group, workflow
+from .. import Conflict, Context, Skiplane, chain, group, workflow
 
 app = Skiplane()
 
 NAMES = ("Ada", "Edsger", "Grace", "Barbara", "Donald", "Frances")
 STEPS = 10
+EVERY_FEW_SECONDS = "* * * * * */5"
 
 
 @app.task("demo.greet")
@@ -51,6 +52,20 @@ async def report(ctx: Context, pages: int) -> str:
         await ctx.checkpoint(page)
         await ctx.progress(page / pages, f"page {page} of {pages}")
     return f"{pages} pages"
+
+
+@app.task("demo.tick")
+async def tick(ctx: Context) -> str:
+    """Run whenever the demo's schedule fires."""
+    return f"fired for {ctx.metadata['fire_time']}"
+
+
+def make_schedule() -> None:
+    """Let a schedule fire every few seconds; one that is there already goes on."""
+    try:
+        app.cron.create_sync("demo", EVERY_FEW_SECONDS, tick)
+    except Conflict:
+        app.cron.resume_sync(app.cron.find_sync("demo").cron_id)
 
 
 @app.task("demo.count")

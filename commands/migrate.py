@@ -7,6 +7,16 @@ import rich_click as click
 from ..config import Config
 from .options import configured
 from .output import fail, find_dsn, json_option, print_json
+from .parameters import Span
+
+# What PostgreSQL takes for a lock_timeout; 0 would be no limit at all.
+_LONGEST_SECONDS = 2_147_483.0
+
+
+def _milliseconds(_context: click.Context, _option: click.Parameter, value: float) -> str:
+    if not 0.001 <= value <= _LONGEST_SECONDS:
+        raise click.BadParameter("it must be from 1ms to 24d.")
+    return f"{value * 1000:.0f}ms"
 
 
 @click.command()
@@ -18,6 +28,8 @@ from .output import fail, find_dsn, json_option, print_json
 )
 @click.option(
     "--lock-timeout",
+    type=Span(),
+    callback=_milliseconds,
     default="5s",
     show_default=True,
     metavar="TIME",
@@ -32,7 +44,7 @@ def migrate(
 
     All or nothing, in one transaction; a second one waits for the first. The
     role must own schema skiplane, or may make it; it need not be a superuser.
-    Exit code 1 when it could not be done, and for --check when something would
+    Exit code 2 for bad input, 1 when it could not be done, and for --check when something would
     change.
     """
     # Alembic takes longer to import than the rest of the command line.

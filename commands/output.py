@@ -5,10 +5,11 @@ Exit codes: 0 done, 2 bad input, 1 everything else that went wrong.
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NoReturn
+from uuid import UUID
 
 import rich_click as click
 from rich.console import Console
@@ -104,14 +105,16 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 
 
-def table(title: str | None, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
+def table(title: str | None, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Table:
     """Build a table; None shows as a dash, statuses in their colours."""
     rows = list(rows)
     if title and not rows:
         title = f"{title}: none"
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
+    for number, column in enumerate(columns):
+        # An id in two pieces can be neither read nor copied.
+        whole = any(isinstance(row[number], UUID) for row in rows)
+        made.add_column(column, overflow="fold", no_wrap=whole, min_width=36 if whole else None)
     for row in rows:
         made.add_row(*(cell(value) for value in row))
     return made

@@ -1,6 +1,7 @@
 """Parameters of commands that stand for values of the engine."""
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -57,6 +58,21 @@ class JsonValue(ParamType):
         return value
 
 
+class JsonObject(JsonValue):
+    """JSON text of an object."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read and decode it."""
+        decoded = super().convert(value, param, ctx)
+        if not isinstance(decoded, dict):
+            self.fail(
+                f'{value[:60]!r} is no JSON object. Give one like \'{{"source": "import"}}\'.',
+                param,
+                ctx,
+            )
+        return decoded
+
+
 class Span(ParamType):
     """A length of time: seconds, or a number with ms, s, m, h or d."""
 
@@ -69,9 +85,12 @@ class Span(ParamType):
         text = str(value).strip()
         unit = next((u for u in UNITS if text.endswith(u) and text[: -len(u)].strip()), "")
         try:
-            return float(text.removesuffix(unit)) * UNITS.get(unit, 1)
+            seconds = float(text.removesuffix(unit)) * UNITS.get(unit, 1)
         except ValueError:
+            seconds = math.nan
+        if not math.isfinite(seconds):
             self.fail(f"{text!r} is no length of time. Give seconds, or 500ms, 5m, 2h.", param, ctx)
+        return seconds
 
 
 class Instant(ParamType):
@@ -108,7 +127,11 @@ def task_options(command: Command) -> Command:
             (("--priority",), text, "high, medium or low."),
             (("--scheduled-at", "--at"), instant, "When to run, like 2030-01-31T17:00:00Z."),
             (("--delay-seconds", "--delay"), span, "When to run, as a time from now."),
-            (("--max-retries",), int, "How often to try again after a failure."),
+            (
+                ("--max-retries",),
+                click.IntRange(0, 10_000),
+                "How often to try again after a failure.",
+            ),
             (("--retry-backoff",), text, "exponential, linear or fixed."),
             (("--retry-delay-seconds", "--retry-delay"), span, "First delay before a retry."),
             (("--retry-max-delay-seconds", "--retry-max-delay"), span, "Longest such delay."),
@@ -118,7 +141,7 @@ def task_options(command: Command) -> Command:
             (("--concurrency-key",), text, "Tasks with the same key share a limit."),
             (("--expires-at",), instant, "Never start after this time."),
             (("--callback-url",), text, "URL to be told about the end."),
-            (("--metadata",), JsonValue(), "A JSON object of your own."),
+            (("--metadata",), JsonObject(), "A JSON object of your own."),
         )
     ):
         name = names[0].removeprefix("--").replace("-", "_")

@@ -85,7 +85,7 @@ class Stage:
         shown = [(str(s), STATUS_STYLES[s]) for s in Status if counts[s]]
         line = Text("  ").join(Text(f"{counts[Status(s)]} {s}", style=style) for s, style in shown)
         rows = (
-            (task.task_id, task.task_type, str(task.status), task.attempt, _says(task))
+            (task.task_id, task.task_type, str(task.status), task.attempt, _cut(_says(task)))
             for task in newest
         )
         return Group(
@@ -93,7 +93,7 @@ class Stage:
             Text(),
             line,
             Text(),
-            table(None, ("newest tasks", "type", "status", "attempt", ""), rows),
+            table(None, ("newest tasks", "type", "status", "try", ""), rows),
         )
 
 
@@ -106,6 +106,10 @@ def _says(task: TaskRecord) -> str:
     if task.error_message:
         return short(task.error_message)
     return ""
+
+
+def _cut(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def _line(task: TaskRecord) -> str:

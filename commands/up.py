@@ -179,7 +179,9 @@ def _check(children: list[Child]) -> None:
         if (code := child.exit_code()) is not None:
             fail(
                 f"The {child.name} ended with exit code {code}; its log {child.log} ends with:\n"
-                f"{child.last_words()}"
+                f"{child.last_words()}",
+                # The worker's 2 speaks of what it was given: an app that cannot be used.
+                code=2 if code == 2 else 1,
             )
 
 
@@ -204,11 +206,12 @@ def _headline(config: Config, dsn: str, web: Web) -> list[str]:
 
 
 class Demo:
-    """Submits the demo's tasks, one after the other."""
+    """Submits the demo's tasks, one after the other, beside its schedule."""
 
     def __init__(self) -> None:
-        from .demo import submissions
+        from .demo import make_schedule, submissions
 
+        make_schedule()
         self._submissions = submissions()
         self._due_at = time.monotonic()
 

@@ -55,7 +55,8 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
     "--pool",
     type=click.IntRange(0, 1_000),
     default=0,
-    help="Pool processes for def tasks; at most --concurrency if absent.",
+    help="Pool processes for def tasks and for tasks lost with their process;"
+    " at most --concurrency if absent.",
 )
 @click.option(
     "--connections",

@@ -14,6 +14,8 @@ from .loops import Places, ShardLoop
 
 log = structlog.get_logger(__name__)
 
+SECONDS_BETWEEN_FULL_LOOKS = 4.0
+
 
 class Cron(ShardLoop):
     """Makes the tasks of schedules at their times."""
@@ -25,7 +27,8 @@ class Cron(ShardLoop):
         """Prepare the loop; ``tick`` is the longest pause in seconds."""
         super().__init__(link, shards)
         self.tick = tick
-        self._after = Places()
+        # Another scheduler may have died with schedules in hand that this one has passed.
+        self._after = Places(SECONDS_BETWEEN_FULL_LOOKS)
 
     async def visit(self, conn: AsyncConnection, shard: int) -> float:
         """Fire what is due; the pause ends when the next schedule is due."""

@@ -221,13 +221,15 @@ class History(Loop):
 class Places:
     """Where the sweeps of each shard have come to."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS_BETWEEN_FULL_LOOKS) -> None:
+        """Prepare it; ``seconds`` lie between two looks at everything."""
+        self._seconds = seconds
         self._places: dict[int, tuple[float, datetime.datetime | None]] = {}
 
     def get(self, shard: int) -> datetime.datetime | None:
         """Give the place, or None when it is time to look at everything."""
         begun, place = self._places.get(shard, (float("-inf"), None))
-        return place if time.monotonic() - begun < SECONDS_BETWEEN_FULL_LOOKS else None
+        return place if time.monotonic() - begun < self._seconds else None
 
     def set(self, shard: int, place: datetime.datetime | None) -> None:
         """Note what a sweep answered."""

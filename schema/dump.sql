@@ -122,6 +122,7 @@ create table skiplane.attempt (
     error_message text,
     error_detail text,
     retry_delay_s double precision,
+    excused boolean default false not null,
     constraint attempt_pkey PRIMARY KEY (id, shard, day, fence),
     constraint attempt_outcome_check CHECK ((outcome = ANY (ARRAY['error'::text, 'permanent'::text, 'timeout'::text, 'lost'::text, 'cancelled'::text])))
 ) partition by range (day);
@@ -374,6 +375,7 @@ create table skiplane.schedule (
     constraint schedule_tenant_id_name_shard_key UNIQUE (tenant_id, name, shard),
     constraint schedule_pkey PRIMARY KEY (id, shard),
     constraint fires_only_once CHECK ((next_fire_time > last_fire_time)),
+    constraint readable_times CHECK (((GREATEST(next_fire_time, last_fire_time, since, start_at, end_at) < '10000-01-01 00:00:00+00'::timestamp with time zone) AND (LEAST(next_fire_time, last_fire_time, since, start_at, end_at) > '1900-01-01 00:00:00+00'::timestamp with time zone))),
     constraint schedule_check CHECK (((next_fire_time IS NULL) OR (status = 'ACTIVE'::text))),
     constraint schedule_jitter_s_check CHECK ((jitter_s >= (0)::double precision)),
     constraint schedule_missed_limit_check CHECK (((missed_limit >= 1) AND (missed_limit <= 1000))),
@@ -810,7 +812,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, stable, jit=off, enable_seqscan=off
 
 -- function skiplane._carry_on(p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._changes_since(p_since timestamp with time zone, p_xid bigint, p_exact boolean, p_near xid8, p_most integer) returns TABLE(task_id uuid, status text, at timestamp with time zone, day date)
 --   plpgsql, stable, jit=off, enable_seqscan=off
@@ -879,7 +881,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, lock_timeout=500ms
 
 -- function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._count_errors(p_from timestamp with time zone, p_to timestamp with time zone, p_minute timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
@@ -923,7 +925,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._edited(p_task skiplane.task, p_changes jsonb, p_now timestamp with time zone) returns skiplane.task
 --   plpgsql, volatile
 
--- function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb, p_running uuid[] DEFAULT NULL::uuid[]) returns void
+-- function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb, p_running uuid[] DEFAULT NULL::uuid[], p_excused uuid[] DEFAULT NULL::uuid[]) returns void
 --   plpgsql, volatile
 
 -- function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamp with time zone) returns integer
@@ -933,10 +935,13 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._ended_members(p_ids uuid[], p_day date, p_shard smallint, OUT ids uuid[], OUT workflows uuid[], OUT kinds text[], OUT reasons text[]) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._fellow_workers(p_worker_id uuid) returns uuid[]
+--   sql, stable
 
 -- function skiplane._few_lanes_with_work(p_queues text[], p_task_types text[], p_cursor jsonb, p_shard smallint, OUT lanes skiplane.lane_head[], OUT few boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
@@ -1019,6 +1024,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile
 
+-- function skiplane._is_suspect(p_id uuid, p_shard smallint, p_day date) returns boolean
+--   sql, stable
+
 -- function skiplane._is_waited_for(p_queue text) returns boolean
 --   sql, volatile
 
@@ -1051,6 +1059,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
 --   sql, volatile
+
+-- function skiplane._losses(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, OUT excused integer, OUT again boolean) returns record
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._make_ahead(p_parent text, p_today date, p_days_ahead integer) returns SETOF text
 --   plpgsql, volatile, lock_timeout=1s
@@ -1127,7 +1138,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
 
--- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT froms integer[], OUT tos integer[]) returns record
+-- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT definition jsonb, OUT froms integer[], OUT tos integer[]) returns record
 --   plpgsql, stable
 
 -- function skiplane._read_metadata(p_metadata text[], p_tenant_id text) returns jsonb[]
@@ -1152,7 +1163,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._release_after(p_leases skiplane.lease[], p_shard smallint) returns void
 --   plpgsql, volatile
@@ -1161,13 +1172,13 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._release_dependents(p_ids uuid[], p_shard smallint, p_succeeded boolean DEFAULT false) returns void
---   plpgsql, volatile
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._release_next(p_schedule skiplane.schedule, p_now timestamp with time zone) returns skiplane.schedule
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -1188,7 +1199,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._revive(p_workflow_id uuid, p_ids uuid[]) returns void
---   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
 --   sql, stable
@@ -1212,12 +1223,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile
 
 -- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
---   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+--   plpgsql, volatile
 
 -- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]) returns void
 --   plpgsql, volatile
 
--- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
+-- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_later boolean[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
 --   plpgsql, volatile
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
@@ -1304,7 +1315,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._workflow_template(p_options jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone) returns skiplane.task
 --   plpgsql, volatile
 
--- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT numbers integer[]) returns record
+-- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT later boolean[], OUT numbers integer[]) returns record
 --   plpgsql, volatile
 
 -- function skiplane.authenticate_api_key(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
@@ -1502,7 +1513,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.release_queued_fires(p_limit integer DEFAULT 100, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
--- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[]) returns integer
+-- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[], p_excused uuid[] DEFAULT NULL::uuid[]) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share double precision, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void

@@ -24,28 +24,39 @@ class Holder(NamedTuple):
     shard: int
 
 
-async def finish_task(conn: AsyncConnection, holder: Holder, result: str) -> bool:
-    """Record one success, a JSON text, in the open transaction; False when the lease is lost."""
+async def finish_task(conn: AsyncConnection, holder: Holder, result: str, seconds: float) -> bool:
+    """Record one success in the open transaction.
+
+    Args:
+        conn: With the transaction.
+        holder: Of what.
+        result: JSON text.
+        seconds: How long ago it began.
+
+    Returns:
+        False when the lease is lost.
+    """
     row = await one_row(
         conn,
         FINISH_ONLY,
-        (*finish_parameters(holder.worker_id, _one(holder, result)), holder.shard),
+        (*finish_parameters(holder.worker_id, _one(holder, result, seconds)), holder.shard),
     )
     return not row[0]
 
 
-def finish_task_sync(conn: SyncConnection, holder: Holder, result: str) -> bool:
+def finish_task_sync(conn: SyncConnection, holder: Holder, result: str, seconds: float) -> bool:
     """See finish_task."""
     row = one_row_sync(
         conn,
         FINISH_ONLY,
-        (*finish_parameters(holder.worker_id, _one(holder, result)), holder.shard),
+        (*finish_parameters(holder.worker_id, _one(holder, result, seconds)), holder.shard),
     )
     return not row[0]
 
 
-def _one(holder: Holder, result: str) -> Finish:
-    return Finish(holder.lease_id, [holder.task_id], [result], [0], [0])
+def _one(holder: Holder, result: str, seconds: float) -> Finish:
+    took = int(seconds * 1e6)
+    return Finish(holder.lease_id, [holder.task_id], [result], [took], [took])
 
 
 async def checkpoint_task(conn: AsyncConnection, holder: Holder, checkpoint: str) -> None:

@@ -113,9 +113,12 @@ def integer(name: str, value: Any) -> int:
     )
 
 
+_GIVE_OBJECT = "Give a JSON object: in Python a dict."
+
+
 def _metadata(name: str, value: Any) -> str:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{name} is no mapping.", name, shown(value), "Give a dict.")
+        raise InvalidInput(f"{name} is no object.", name, shown(value), _GIVE_OBJECT)
     return encode_json(value, name).decode()
 
 
@@ -193,7 +196,7 @@ def _checked_mapping(value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput("metadata is no mapping.", "metadata", shown(value), "Give a dict.")
+        raise InvalidInput("metadata is no object.", "metadata", shown(value), _GIVE_OBJECT)
     return value
 
 

@@ -31,6 +31,7 @@ def release_worker(
     charge: bool,
     shard: int,
     running: list[str] | None = None,
+    excused: list[str] | None = None,
 ) -> int:
     """Give back everything that a worker holds.
 
@@ -41,14 +42,16 @@ def release_worker(
         charge: Whether the attempts count.
         shard: Label of the shard.
         running: The tasks whose attempts count; None: all.
+        excused: Those of them that did not run in the worker itself.
 
     Returns:
         The number of tasks.
     """
     row = one_row_sync(
         conn,
-        "select skiplane.release_worker(%s::uuid, %s::text, %s::boolean, %s::smallint, %s::uuid[])",
-        (worker_id, reason, charge, shard, running),
+        "select skiplane.release_worker("
+        "%s::uuid, %s::text, %s::boolean, %s::smallint, %s::uuid[], %s::uuid[])",
+        (worker_id, reason, charge, shard, running, excused),
     )
     return int(row[0] or 0)
 

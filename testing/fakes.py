@@ -65,7 +65,8 @@ class FakeAttempt:
             metadata=None if metadata is None else msgspec.Raw(encode_json(metadata, "metadata")),
             checkpoint=None if checkpoint is None else msgspec.Raw(encode_json(checkpoint)),
         )
-        self.deadline = None if timeout is None else monotonic() + timeout
+        self.started = monotonic()
+        self.deadline = None if timeout is None else self.started + timeout
         self.stop = "cancelled" if cancelled else None
         self.lease_id = 0
         self.shard = 0

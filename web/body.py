@@ -31,7 +31,25 @@ async def read_json(request: "Request[Any, Any, Any]", kind: type[T]) -> T:
     Raises:
         Problem: It is no JSON, of the wrong media type, or something in it is wrong.
     """
-    raw = await request.body()
+    raw = await read_body(request)
+    _check_media_type(request)
+    return decode(raw, kind)
+
+
+async def read_body(request: "Request[Any, Any, Any]") -> bytes:
+    """Give the body; the gate has bounded its size."""
+    # Not request.body(), which parses headers again for every one.
+    parts = []
+    while True:
+        message: Any = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Problem("bad_request", "The client has gone.")
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _check_media_type(request: "Request[Any, Any, Any]") -> None:
     if not _CONTENT_TYPE.fullmatch(request.headers.get("content-type", "").strip()):
         raise Problem(
             "unsupported_media_type",
@@ -48,14 +66,15 @@ async def read_json(request: "Request[Any, Any, Any]", kind: type[T]) -> T:
             request.headers["content-encoding"][:200],
             "Send the body as it is.",
         )
-    return decode(raw, kind)
 
 
 async def read_optional(request: "Request[Any, Any, Any]", kind: type[T]) -> T:
     """Decode the body where there may be none; then as if it were empty."""
-    if not await request.body():
+    raw = await read_body(request)
+    if not raw:
         return kind()
-    return await read_json(request, kind)
+    _check_media_type(request)
+    return decode(raw, kind)
 
 
 _decoders: dict[Any, "msgspec.json.Decoder[Any]"] = {}

@@ -12,14 +12,15 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from .leases import Lease
 
 # An id as text: it is at hand in this form, and a place cleared or half written
-# is no id to the pattern.
-_PLACE = 36
-_ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# is no id to the pattern. In front of it: whether it runs in the process itself.
+_HERE, _APART = b"h", b"a"
+_PLACE = 37
+_ID = re.compile(rb"([ha])([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 # Far more than run at once and end between two calls. Memory is only used as far
 # as it is written to.
 _SIZE = 65_536 * _PLACE
@@ -38,19 +39,35 @@ def shared_file() -> BinaryIO:
     return file
 
 
-def read(file: BinaryIO) -> list[str] | None:
+class Noted(NamedTuple):
+    """Ids of the tasks that a process had begun, or more.
+
+    Attributes:
+        here: Those that it ran itself.
+        apart: Those that its pool processes ran.
+    """
+
+    here: list[str]
+    apart: list[str]
+
+
+def read(file: BinaryIO) -> Noted | None:
     """Give the tasks that a process had begun when it ended.
 
     Returns:
-        Their ids, or more. None when every task that it held must count: it had
-        begun too many, or none. In that case claiming them was its end (their
-        payloads are too large for its memory, say), which would otherwise go on
-        for ever.
+        None when every task that it held must count: it had begun too many, or
+        none. In that case claiming them was its end (their payloads are too large
+        for its memory, say), which would otherwise go on for ever.
     """
     data = os.pread(file.fileno(), _SIZE, 0)
     if data[_OVERFLOW]:
         return None
-    return [found.decode() for found in _ID.findall(data)] or None
+    found = _ID.findall(data)
+    noted = Noted(
+        [task_id.decode() for where, task_id in found if where == _HERE],
+        [task_id.decode() for where, task_id in found if where == _APART],
+    )
+    return noted if found else None
 
 
 class Begun:
@@ -64,8 +81,8 @@ class Begun:
         self._free: list[int] = []
         self._next = _PLACE
 
-    def add(self, lease: Lease, task_id: str) -> None:
-        """Note that a task of a lease begins; just before it does."""
+    def add(self, lease: Lease, task_id: str, apart: bool = False) -> None:
+        """Note that a task of a lease begins, in a pool process or here; just before it does."""
         if self._free:
             place = self._free.pop()
         else:
@@ -74,7 +91,7 @@ class Begun:
                 self._next += _PLACE
             else:
                 place = _OVERFLOW
-        self._memory[place : place + _PLACE] = task_id.encode()
+        self._memory[place : place + _PLACE] = (_APART if apart else _HERE) + task_id.encode()
         lease.begun[task_id] = place
 
     def discard(self, lease: Lease, task_ids: Iterable[str]) -> None:

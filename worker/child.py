@@ -22,6 +22,7 @@ from ..log import setup_logging
 from ..schema.errors import NotAllowed, NotInstalled, from_driver
 from ..schema.migrate import MigrationError
 from .begun import Begun
+from .children import watch_popen
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
 from .orders import ENDED, READY, STOP, ExitCode, Orders
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> ExitCode:
     # What the tasks themselves submit goes to the same database.
     os.environ["SKIPLANE_DSN"] = settings.dsn
     setup_logging(msgspec.convert(_log_settings(settings), Config))
+    watch_popen()
     try:
         registry = load(settings)
         return _serve(settings, registry, orders.worker_id, pipe, guard, begun)

@@ -10,7 +10,7 @@ import uuid
 
 import msgspec
 
-from .begun import read, shared_file
+from .begun import Noted, read, shared_file
 from .orders import ENDED, READY, STOP, Orders
 from .processes import is_running, kill_group
 from .settings import WorkerSettings
@@ -35,7 +35,7 @@ class ChildProcess:
         self.ready = False
         self.ended = False
         self.outstayed = False
-        self.begun: list[str] | None = None
+        self.begun: Noted | None = None
         self._memory = shared_file()
         self._began = time.monotonic()
         memory = self._memory.fileno()

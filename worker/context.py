@@ -14,6 +14,7 @@ block is rolled back and ends with LeaseLost.
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import Any, Protocol
 
 import msgspec
@@ -35,6 +36,7 @@ class Attempt(Protocol):
 
     task: ClaimedTask
     recorded: bool
+    started: float
 
     @property
     def stop(self) -> Any: ...
@@ -204,7 +206,8 @@ class Context(_Common):
                     yield conn
                     # From here on a heartbeat may find the task gone.
                     self._attempt.recorded = True
-                    if not await calls.finish_task(conn, self._holder(), self._result):
+                    seconds = monotonic() - self._attempt.started
+                    if not await calls.finish_task(conn, self._holder(), self._result, seconds):
                         raise self._lost()
             except BaseException:
                 self._attempt.recorded = False
@@ -247,7 +250,8 @@ class SyncContext(_Common):
                 with conn.transaction():
                     yield conn
                     self._attempt.recorded = True
-                    if not calls.finish_task_sync(conn, self._holder(), self._result):
+                    seconds = monotonic() - self._attempt.started
+                    if not calls.finish_task_sync(conn, self._holder(), self._result, seconds):
                         raise self._lost()
             except BaseException:
                 self._attempt.recorded = False

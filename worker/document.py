@@ -21,7 +21,10 @@ RAW_OBJECT = msgspec.Raw(b"{}")
 
 
 class ClaimedTask(msgspec.Struct, gc=False):
-    """One task as claimed. The JSON values in it are decoded when they are asked for."""
+    """One task as claimed. The JSON values in it are decoded when they are asked for.
+
+    ``lost`` says that its last attempt ended with the process that ran it.
+    """
 
     task_id: str
     task_type: str
@@ -34,6 +37,7 @@ class ClaimedTask(msgspec.Struct, gc=False):
     metadata: OptionalRaw = None
     checkpoint: OptionalRaw = None
     workflow_id: str | None = None
+    lost: bool = False
 
 
 class BrokenTask(NamedTuple):

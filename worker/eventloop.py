@@ -2,6 +2,9 @@
 
 import asyncio
 import sys
+from typing import Any
+
+from .children import note
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -11,4 +14,17 @@ def new_loop() -> asyncio.AbstractEventLoop:
         return asyncio.SelectorEventLoop()
     import uvloop
 
-    return uvloop.new_event_loop()
+    class Loop(uvloop.Loop):
+        """A loop that notes what it starts: uvloop does it without subprocess."""
+
+        async def subprocess_exec(self, *arguments: Any, **keywords: Any) -> Any:
+            started: Any = await super().subprocess_exec(*arguments, **keywords)
+            note(started[0].get_pid())
+            return started
+
+        async def subprocess_shell(self, *arguments: Any, **keywords: Any) -> Any:
+            started: Any = await super().subprocess_shell(*arguments, **keywords)
+            note(started[0].get_pid())
+            return started
+
+    return Loop()

@@ -13,6 +13,7 @@ import structlog
 
 from ..schema import supervisor_calls as calls
 from ..schema.connect import SyncConnection, connect_sync
+from .begun import Noted
 from .outage import Outage, pause_seconds
 from .processes import is_running
 from .settings import WorkerSettings
@@ -26,7 +27,7 @@ class _Release(NamedTuple):
     worker_id: str
     reason: str
     charge: bool
-    begun: list[str] | None
+    begun: Noted | None
 
 
 class Keeper(threading.Thread):
@@ -52,7 +53,7 @@ class Keeper(threading.Thread):
             self._kept[worker_id] = pid
 
     def release(
-        self, worker_id: str, reason: str, charge: bool, begun: list[str] | None = None
+        self, worker_id: str, reason: str, charge: bool, begun: Noted | None = None
     ) -> None:
         """Give back what a dead child held, as soon as the database can be reached.
 
@@ -60,7 +61,8 @@ class Keeper(threading.Thread):
             worker_id: The child.
             reason: How it ended.
             charge: Whether that cost an attempt.
-            begun: The tasks to which it did; None: all.
+            begun: The tasks to which it did; None: all. What ran in it is to
+                blame; its pool processes' tasks are only when nothing did.
         """
         with self._lock:
             self._kept.pop(worker_id, None)
@@ -117,9 +119,13 @@ class Keeper(threading.Thread):
 
     def _release(self, conn: SyncConnection, release: _Release) -> None:
         count = 0
+        running = excused = None
+        if release.begun is not None:
+            running = release.begun.here + release.begun.apart
+            excused = release.begun.apart if release.begun.here else None
         for shard in self._shards:
             count += calls.release_worker(
-                conn, release.worker_id, release.reason, release.charge, shard, release.begun
+                conn, release.worker_id, release.reason, release.charge, shard, running, excused
             )
         calls.unregister_worker(conn, release.worker_id)
         if count:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from ..schema.worker_calls import Finish
 from .document import ClaimedTask
+from .executor import Executor
 from .outcome import Failure
 from .registry import TaskDefinition
 
@@ -31,13 +32,17 @@ class Item:
             counts for nothing.
         recorded: Whether its success is, or is just being, committed by itself.
         handle: Its asyncio.Task, where it has one.
+        executor: Where it runs, when that is not the event loop.
+        children: Processes that it has started in this process.
         timer: The next thing that happens to it when it does not end.
     """
 
     __slots__ = (
+        "children",
         "claimed",
         "definition",
         "ended",
+        "executor",
         "handle",
         "lease",
         "placed",
@@ -59,6 +64,8 @@ class Item:
         self.ended = False
         self.recorded = False
         self.handle: asyncio.Task[None] | None = None
+        self.executor: Executor | None = None
+        self.children: list[int] | None = None
         self.timer: asyncio.TimerHandle | None = None
 
     @property

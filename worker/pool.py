@@ -1,4 +1,4 @@
-"""Running ``def`` tasks in pool processes that can be killed.
+"""Running tasks in pool processes that can be killed: ``def`` ones, and those lost before.
 
 A process runs one task at a time. Short tasks are sent a few ahead; when the
 one that runs turns out long, those behind it are taken back (see wire) and go
@@ -36,13 +36,17 @@ _WEIGHT = 0.2
 class Pool:
     """The pool processes of one worker. An Executor."""
 
+    apart = True
+
     def __init__(
         self,
         settings: WorkerSettings,
         worker_id: str,
         runner: Runner,
+        size: int,
         guard: int | None,
         fatal: Callable[[str], None],
+        unusable: Callable[[str], None] | None = None,
     ) -> None:
         """Prepare a pool; ``start`` starts its host.
 
@@ -50,15 +54,18 @@ class Pool:
             settings: What the processes need.
             worker_id: The worker that they belong to.
             runner: Who is told of ends.
+            size: Most processes.
             guard: A descriptor that must stay open as long as the host lives.
             fatal: Called when the pool cannot go on.
+            unusable: Called instead when no process of it starts.
         """
         self._settings = settings
         self._worker_id = worker_id
-        self._size = settings.pool or settings.concurrency
+        self._size = size
         self._runner = runner
         self._guard = guard
         self._fatal = fatal
+        self._unusable = unusable or fatal
         self._waiting: deque[Item] = deque()
         self._links: dict[int, Link] = {}
         self._took: dict[str, float] = {}
@@ -69,11 +76,12 @@ class Pool:
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._control: Control | None = None
+        self._broken = False
 
     def start(self) -> None:
         """Start the host and a process for each core; from the main thread only."""
         self._control = Control(
-            self._settings, self._worker_id, self._guard, self._exited, self._fatal
+            self._settings, self._worker_id, self._guard, self._exited, self._host_gone
         )
         self._spawn(min(self._size, os.cpu_count() or 1))
 
@@ -200,7 +208,7 @@ class Pool:
 
     def _spawn(self, count: int) -> None:
         for _ in range(count):
-            if self._control is None:
+            if self._control is None or self._broken:
                 return
             self._numbers += 1
             link = Link(self._numbers, self._replied)
@@ -247,19 +255,33 @@ class Pool:
         if not link.ready:
             self._failed_starts += 1
             if self._failed_starts >= _FAILED_STARTS:
-                self._fatal(f"pool processes do not start ({how_it_ended(status)})")
+                self._unusable(f"pool processes do not start ({how_it_ended(status)})")
                 return
-        for item in link.assigned:
-            if item.stop is not None:
-                self._runner.end_stopped(item)
-            else:
-                self._runner.fail(item, _lost(status))
+        self._fail_assigned(link, _lost(how_it_ended(status)))
         if not self._links:
             self._spawn(1)
         self._dispatch()
 
+    def _fail_assigned(self, link: Link, failure: Failure) -> None:
+        for item in link.assigned:
+            if item.stop is not None:
+                self._runner.end_stopped(item)
+            else:
+                self._runner.fail(item, failure)
 
-def _lost(status: int) -> Failure:
-    how = how_it_ended(status)
+    def _host_gone(self, why: str) -> None:
+        """Charge what ran: the processes have died with their host, by one of the tasks perhaps."""
+        if self._broken:
+            return
+        self._broken = True
+        for link in list(self._links.values()):
+            self._take_back(link)
+            link.close()
+            self._fail_assigned(link, _lost(why))
+        self._links.clear()
+        self._fatal(why)
+
+
+def _lost(how: str) -> Failure:
     hint = " (out of memory, perhaps)" if "SIGKILL" in how else ""
     return Failure("lost", "ProcessLost", f"The process that ran the task ended: {how}{hint}.")

@@ -1,4 +1,4 @@
-"""A pool process: runs ``def`` tasks one after the other, in a session of its own.
+"""A pool process: runs tasks one after the other, in a session of its own.
 
 It is forked from the pool's host, which has no threads, no connections and no
 user code; the app is imported here, after the fork.
@@ -12,17 +12,21 @@ import sys
 import traceback
 from collections import deque
 from time import monotonic
+from typing import Any
 
 from ..schema.pools import SyncPool
 from .context import SyncContext
+from .coroutines import Coroutines
 from .document import ClaimedTask
 from .loading import load_registry
 from .outcome import Failure, encode_result, failure_from
-from .registry import Registry
+from .registry import Registry, TaskDefinition
 from .settings import WorkerSettings
 from .wire import NUMBER_BYTES, Frames, Order, Reply, decode_order, frame, numbers
 
 START_FAILED = 70  # EX_SOFTWARE of sysexits.h
+# At most: one for the task's transaction, one for what it says meanwhile.
+_CONNECTIONS = 2
 
 
 class RemoteAttempt:
@@ -33,8 +37,9 @@ class RemoteAttempt:
         self.recorded = False
         self.lease_id = order.lease_id
         self.shard = order.shard
+        self.started = monotonic()
         limit = order.timeout_seconds
-        self.deadline = None if limit is None else monotonic() + limit
+        self.deadline = None if limit is None else self.started + limit
         self._number = order.number
         self._cancels = cancels
         self._stopped = False
@@ -64,10 +69,11 @@ class PoolProcess:
     ) -> None:
         self._registry: Registry = load_registry(settings.app)
         self._worker_id = worker_id
-        self._pool = SyncPool(settings.dsn, 1, role="task", prepare=settings.prepare)
+        self._pool = SyncPool(settings.dsn, _CONNECTIONS, role="task", prepare=settings.prepare)
         self._stream = stream
         self._tokens = tokens
         self._cancels = cancels
+        self._coroutines = Coroutines(settings, worker_id, cancels)
         self._frames = Frames()
         self._orders: deque[Order] = deque()
 
@@ -94,7 +100,6 @@ class PoolProcess:
 
     def _run(self, order: Order) -> Reply:
         attempt = RemoteAttempt(order, self._cancels)
-        began = monotonic()
         result: str | None = None
         failure: Failure | None = None
         definition = self._registry.get(order.task_type)
@@ -102,18 +107,28 @@ class PoolProcess:
             if definition is None:
                 raise LookupError(f"the app has no task type {order.task_type!r}")
             arguments, keywords = self._registry.arguments(definition).bind_json(order.payload)
-            if definition.takes_context:
-                context = SyncContext(attempt, self._worker_id, self._pool)
-                arguments = (context, *arguments)
-            value = definition.function(*arguments, **keywords)
-            if inspect.iscoroutine(value):
-                value = asyncio.run(value)
+            if definition.mode == "async":
+                value = self._coroutines.run(attempt, definition, arguments, keywords)
+            else:
+                value = self._call(attempt, definition, arguments, keywords)
             result = encode_result(value)
         except BaseException as error:  # the task's exit is its failure, not the process's end
             result, failure = None, failure_from(error, definition)
         if attempt.recorded:
             result = failure = None
-        return Reply(order.number, result, failure, monotonic() - began)
+        return Reply(order.number, result, failure, monotonic() - attempt.started)
+
+    def _call(
+        self,
+        attempt: RemoteAttempt,
+        definition: TaskDefinition,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> Any:
+        if definition.takes_context:
+            arguments = (SyncContext(attempt, self._worker_id, self._pool), *arguments)
+        value = definition.function(*arguments, **keywords)
+        return asyncio.run(value) if inspect.iscoroutine(value) else value
 
 
 def run(

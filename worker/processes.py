@@ -1,5 +1,6 @@
 """What only the operating system can do for processes. Linux has all of it; elsewhere less."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -40,6 +41,51 @@ def children() -> set[int]:
     except OSError:
         return set()
     return {int(pid) for pid in text.split()}
+
+
+def _children_of(pid: int) -> list[int]:
+    try:
+        texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for text in texts for child in text.split()]
+
+
+def _is_child(pid: int) -> bool:
+    """Tell whether a process is a child of this one that nobody has taken leave of.
+
+    Until then its number cannot become that of another process.
+    """
+    if not hasattr(os, "waitid"):
+        return True
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def kill_tree(child: int) -> None:
+    """Kill a child, what descends from it, and the groups that any of these lead.
+
+    Not found is who has let go of all of them: a daemon in a session of its own.
+    Where the system does not tell who descends from whom, only groups are found.
+    """
+    if not _is_child(child):
+        return
+    found: list[int] = []
+    todo = [child]
+    while todo:
+        pid = todo.pop()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGSTOP)  # it starts no more while we look
+        found.append(pid)
+        todo += _children_of(pid)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(pid) == pid:
+                kill_group(pid)
+            os.kill(pid, signal.SIGKILL)
 
 
 def is_running(pid: int) -> bool:

@@ -5,15 +5,17 @@ its pool process's death, or a stop. What its body does later is not looked at.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Protocol
 
 import structlog
 
 from ..schema.pools import AsyncPool
 from .begun import Begun
+from .children import kill_children, running
 from .context import Context
+from .executor import Executor
 from .leases import Item, Lease, Stop
 from .outcome import Failure, describe, encode_result, failure_from
 from .registry import Registry, TaskDefinition
@@ -24,22 +26,6 @@ log = structlog.get_logger(__name__)
 RELEASE = Failure("release")
 
 
-class Executor(Protocol):
-    """Somewhere else than the event loop where ``def`` tasks run."""
-
-    def submit(self, item: Item) -> None:
-        """Run it when a place is free; its end is told to the runner."""
-
-    def ask(self, item: Item) -> None:
-        """Let the task see that it should stop."""
-
-    def force(self, item: Item) -> None:
-        """Stop it for real, as far as that can be done."""
-
-    def withdraw(self) -> list[Item]:
-        """Take back what has not begun."""
-
-
 class Runner:
     """Starts claimed tasks as places become free, and settles how each ends.
 
@@ -47,6 +33,9 @@ class Runner:
         slots: The places.
         begun: What counts as begun if this process dies.
         executors: Where ``process`` and ``thread`` tasks run.
+        apart: Gives where tasks run whose last attempt was lost with its process:
+            in a process of their own, so that what kills it kills nothing else.
+            None where there is no such place.
         on_end: Called with the lease of each task that has ended.
     """
 
@@ -62,12 +51,15 @@ class Runner:
         self.slots = slots
         self.begun = begun
         self.executors: dict[str, Executor] = {}
+        self.apart: Callable[[], Executor | None] = lambda: None
         self.on_end: Callable[[Lease], None] = lambda lease: None
         self._registry = registry
         self._worker_id = worker_id
         self._pool = pool
         self._kill_grace = kill_grace
         self._loop = asyncio.get_running_loop()
+        # Tasks are started from within others, and must not see their context.
+        self._context = contextvars.copy_context()
         self._filling = False
 
     def fill(self) -> None:
@@ -92,12 +84,25 @@ class Runner:
             self.fail(item, _unknown(item.task.task_type))
             return
         item.definition = definition
-        if definition.mode == "async":
-            item.handle = self._loop.create_task(self._run(item, definition))
+        item.executor = self.executors.get(definition.mode)
+        if item.task.lost:
+            item.executor = self.apart() or item.executor
+        if item.executor is None:
+            item.handle = self._loop.create_task(
+                self._run(item, definition), context=self._context.copy()
+            )
         else:
-            self.executors[definition.mode].submit(item)
+            item.executor.submit(item)
+
+    def restart(self, items: Iterable[Item]) -> None:
+        """Start tasks anew for which there was no place after all."""
+        for item in items:
+            if not item.ended:
+                item.executor = None
+                self._start(item)
 
     async def _run(self, item: Item, definition: TaskDefinition) -> None:
+        running.set(item)
         self.began(item)
         try:
             arguments, keywords = self._registry.arguments(definition).bind_json(item.task.payload)
@@ -123,7 +128,8 @@ class Runner:
         item.started = monotonic()
         if item.ended:
             return
-        self.begun.add(item.lease, item.task.task_id)
+        apart = item.executor is not None and item.executor.apart
+        self.begun.add(item.lease, item.task.task_id, apart)
         if item.task.timeout_seconds is not None:
             item.timer = self._loop.call_later(
                 item.task.timeout_seconds, self.stop, item, "timeout"
@@ -213,9 +219,10 @@ class Runner:
         if item.timer is not None:
             item.timer.cancel()
         definition = item.definition
-        if item.handle is None and definition is not None:
-            self._executor(definition).ask(item)
-            if why == "timeout":  # its time is up: the grace is for those who can be asked
+        if item.executor is not None and definition is not None:
+            item.executor.ask(item)
+            # Its time is up: the grace is for those who hear of it by themselves.
+            if why == "timeout" and definition.mode != "async":
                 self._force(item)
         if not item.ended:
             item.timer = self._loop.call_later(self._kill_grace, self._force, item)
@@ -223,8 +230,8 @@ class Runner:
     def _force(self, item: Item) -> None:
         if item.ended:
             return
-        if item.handle is None and item.definition is not None:
-            self._executor(item.definition).force(item)
+        if item.executor is not None:
+            item.executor.force(item)
         else:
             log.error(
                 "a task ignores that it was cancelled; it is given up and may still run",
@@ -232,9 +239,6 @@ class Runner:
                 task_type=item.task.task_type,
             )
             self._end_stopped(item)
-
-    def _executor(self, definition: TaskDefinition) -> Executor:
-        return self.executors[definition.mode]
 
     def end_stopped(self, item: Item) -> None:
         """Settle a task that was told to stop and has."""
@@ -247,6 +251,7 @@ class Runner:
             self.fail(item, RELEASE)
         else:
             self.drop(item)
+        kill_children(item)
 
     def look(self, items: Iterable[Item]) -> None:
         """Settle tasks whose asyncio.Task is gone without a word.

@@ -16,8 +16,10 @@ import signal
 import socket
 import threading
 import time
+import uuid
 from types import FrameType
 
+import msgspec
 import structlog
 
 from .child_process import ChildProcess
@@ -44,6 +46,7 @@ class Supervisor:
             settings: For every child.
             processes: How many.
         """
+        settings = msgspec.structs.replace(settings, supervisor_id=str(uuid.uuid4()))
         self._settings = settings
         self._children: list[ChildProcess | None] = [None] * processes
         self._start_at: dict[int, float] = dict.fromkeys(range(processes), 0.0)

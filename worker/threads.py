@@ -18,6 +18,7 @@ from time import monotonic
 import structlog
 
 from ..schema.pools import SyncPool
+from .children import running
 from .context import SyncContext
 from .leases import Item
 from .outcome import Failure, encode_result, failure_from
@@ -30,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 class Threads:
     """The threads of one worker. An Executor."""
+
+    apart = False
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class Threads:
         self._registry = registry
         self._runner = runner
         self._on_all_lost = on_all_lost
-        self._pool = SyncPool(settings.dsn, self._size, role="task", prepare=settings.prepare)
+        self._pool = SyncPool(settings.dsn, 2 * self._size, role="task", prepare=settings.prepare)
         self._queue: SimpleQueue[Item | None] = SimpleQueue()
         self._waiting: deque[Item] = deque()
         self._threads = 0
@@ -125,6 +128,7 @@ class Threads:
     def _run(self, item: Item) -> tuple[str | None, Failure | None]:
         definition = item.definition
         assert definition is not None
+        running.set(item)
         try:
             arguments, keywords = self._registry.arguments(definition).bind_json(item.task.payload)
             if definition.takes_context:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
+from contextvars import Context
 
 import structlog
 
@@ -35,6 +36,8 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS = 0.050
 # A loop that has failed for so long, with the database there, will not recover.
 PATIENCE_SECONDS = 300.0
+# Where only lost tasks need processes, which take memory: so many at least are allowed.
+_APART_PROCESSES = 4
 
 
 class Worker:
@@ -76,7 +79,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._contexts = AsyncPool(
-            settings.dsn, settings.concurrency, role="task", prepare=settings.prepare
+            settings.dsn, 2 * settings.concurrency, role="task", prepare=settings.prepare
         )
         self.runner = Runner(
             registry,
@@ -86,12 +89,14 @@ class Worker:
             settings.kill_grace_seconds,
             begun or Begun(),
         )
+        self.runner.apart = self._apart
         self._loops = Loops(self.outage)
         self._listener = Listener(
             settings.listen_dsn or settings.dsn, worker_id, list(settings.queues), self.outage
         )
         self.claimer: Claimer | None = None
         self._pool: Pool | None = None
+        self._pool_starts = True
         self._threads: Threads | None = None
         self._ticker: asyncio.TimerHandle | None = None
 
@@ -222,9 +227,10 @@ class Worker:
             if (definition := self._registry.get(name)) is not None
         }
         if "process" in modes and self._processes:
-            self._pool = Pool(self.settings, self._worker_id, self.runner, self._guard, self.fatal)
-            self.runner.executors["process"] = self._pool
-            self._pool.start()
+            settings = self.settings
+            self.runner.executors["process"] = self._start_pool(
+                settings.pool or settings.concurrency
+            )
         if "thread" in modes or ("process" in modes and not self._processes):
             self._threads = Threads(
                 self.settings,
@@ -235,6 +241,28 @@ class Worker:
             )
             self.runner.executors["thread"] = self._threads
             self.runner.executors.setdefault("process", self._threads)
+
+    def _start_pool(self, size: int, unusable: Callable[[str], None] | None = None) -> Pool:
+        pool = Pool(
+            self.settings, self._worker_id, self.runner, size, self._guard, self.fatal, unusable
+        )
+        self._pool = pool
+        pool.start()
+        return pool
+
+    def _apart(self) -> Pool | None:
+        if self._pool is None and self._processes:
+            # This is called by one task or another, to which the pool does not belong.
+            size = self.settings.pool or max(_APART_PROCESSES, os.cpu_count() or 1)
+            Context().run(self._start_pool, min(size, self.settings.concurrency), self._run_here)
+        return self._pool if self._pool_starts else None
+
+    def _run_here(self, why: str) -> None:
+        """Do without a pool that only lost tasks need, in an app that cannot be there twice."""
+        log.error("lost tasks cannot run apart; they run with the others", cause=why)
+        self._pool_starts = False
+        if self._pool is not None:
+            self.runner.restart(self._pool.withdraw())
 
     def _from_thread(self, call: Callable[..., None]) -> Callable[..., None]:
         def forward(*arguments: object) -> None:

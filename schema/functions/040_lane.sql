@@ -52,13 +52,19 @@ as $$
 declare v_queue text;
 begin
     foreach v_queue in array p_queues loop
-        perform pg_advisory_lock_shared(1397442898, hashtext(v_queue));
+        -- The server counts how often a session takes a lock, and would want it given back as often.
+        if not exists (select from pg_locks l where l.locktype = 'advisory' and l.classid = 1397442898
+            and l.objid = hashtext(v_queue)::oid and l.objsubid = 2 and l.mode = 'ShareLock' and l.pid = pg_backend_pid()
+            and l.database = (select d.oid from pg_database d where d.datname = current_database()))
+        then
+            perform pg_advisory_lock_shared(1397442898, hashtext(v_queue));
+        end if;
     end loop;
 end
 $$;
 
 comment on function skiplane.wait_for_work(text[]) is
-'Called on a listening session that has nothing to do: from now on submits to these queues notify. Claim once more after it, then sleep.';
+'Called on a listening session that has nothing to do: from now on submits to these queues notify. Claim once more after it, then sleep. A second call changes nothing: one stop_waiting, or the end of the session, ends it.';
 
 create or replace function skiplane.stop_waiting(p_queues text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp

@@ -220,7 +220,7 @@ end
 $$;
 
 comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double precision, jsonb, smallint) is
-'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array; lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
+'Takes up to p_limit ready tasks of the queues (of p_task_types, NULL = any) under one lease of p_lease_seconds. tasks is a JSON array, where "lost": true marks what may have killed its last process (run it apart); lease_id is NULL when there was nothing. Pass cursor back as p_cursor with the next call: it holds the turns of tenants and priorities. Finish with finish_tasks, extend with heartbeat.';
 
 -- Of one day: a partition is only left out of a plan by an equation with its key, not by an array of days.
 create or replace function skiplane._day_document(
@@ -230,15 +230,16 @@ create or replace function skiplane._day_document(
     set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
-    select array_agg(u.ord order by u.ord), min(t.timeout_s), bool_or(t.workflow_id is not null), array_agg(concat(
+    select array_agg(u.ord order by u.ord), min(t.timeout_s), array_agg(concat(
         '{"task_id":"', t.id, '","task_type":', to_json(t.task_type), ',"attempt":', u.attempt, ',"fence":', u.fence,
         ',"queue":', to_json(t.queue), ',"payload":', t.payload, ',"timeout_seconds":' || t.timeout_s,
         case when t.tenant_id <> 'default' then ',"tenant_id":' || to_json(t.tenant_id) end,
         ',"metadata":' || t.metadata::text, ',"max_retries":' || t.max_retries, ',"workflow_id":"' || t.workflow_id || '"',
         case when u.fence > 1 then ',"checkpoint":' || (
             select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard) end,
-        '}') order by u.ord)
-    into places, least_timeout, workflows, parts
+        case when u.fence > 1 and skiplane._is_suspect(t.id, p_shard, t.day) then ',"lost":true' end,
+        '}') order by u.ord), bool_or(t.workflow_id is not null)
+    into places, least_timeout, parts, workflows
     from skiplane.task t
     join unnest(p_ids, p_attempts, p_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
     where t.id = any (p_ids) and t.shard = p_shard and t.day = p_day;
@@ -246,7 +247,7 @@ end
 $$;
 
 comment on function skiplane._day_document(uuid[], date, smallint[], integer[], smallint) is
-'What a worker needs of claimed tasks of one day, as JSON objects with their places.';
+'What a worker needs of claimed tasks of one day, as JSON objects with their places, and whether workflows are among them.';
 
 create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
@@ -272,7 +273,7 @@ begin
         v_places := v_places || d.places;
         v_parts := v_parts || d.parts;
         least_timeout := least(least_timeout, d.least_timeout);
-        workflows := coalesce(workflows, false) or d.workflows;
+        workflows := coalesce(workflows, false) or coalesce(d.workflows, false);
     end loop;
     select '[' || string_agg(u.part, ',' order by u.place) || ']' into tasks from unnest(v_places, v_parts) as u (place, part);
 end

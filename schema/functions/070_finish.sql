@@ -96,6 +96,8 @@ declare
     t skiplane.task;
     v_delay double precision;
     v_final boolean;
+    v_excused boolean := v_kind = 'lost' and coalesce(p_failure ->> 'excused' = 'true', false);
+    v_losses record;
 begin
     perform pg_current_xact_id();
     v_now := skiplane.clock();
@@ -110,8 +112,10 @@ begin
             else coalesce(skiplane._bounded_number(p_failure, 'delay_seconds', 31536000), 0) end;
         p_attempt := p_attempt - 1;
     else
-        v_final := v_kind = 'permanent' or p_attempt > coalesce(t.max_retries, 3);
-        if v_kind = 'lost' then
+        v_losses := skiplane._losses(p_id, p_shard, p_day, p_attempt);
+        v_final := v_kind = 'permanent' or p_attempt - least(v_losses.excused + v_excused::integer, coalesce(t.max_retries, 3))
+            > coalesce(t.max_retries, 3);
+        if v_kind = 'lost' and not (v_losses.again and coalesce(p_failure ->> 'swept' = 'true', false)) then
             v_delay := 0;
         else
             v_delay := greatest(
@@ -124,10 +128,10 @@ begin
         end if;
         insert into skiplane.attempt (
             id, shard, day, fence, attempt, outcome, worker_id, started_at, finished_at, error_type, error_message,
-            error_detail, retry_delay_s)
+            error_detail, retry_delay_s, excused)
         values (p_id, p_shard, p_day, p_fence, p_attempt, v_kind, p_worker_id, p_started,
             greatest(v_now, p_started), v_type, v_message, skiplane._clean_text(p_failure ->> 'error_detail', 65536),
-            case when not v_final then v_delay end);
+            case when not v_final then v_delay end, v_excused);
         if v_final then
             perform skiplane._end_task(p_id, p_shard, p_day,
                 case v_kind when 'permanent' then 'FAILED' else 'DEAD' end::skiplane.task_status,

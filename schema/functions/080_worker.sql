@@ -29,10 +29,46 @@ $$;
 comment on function skiplane.register_worker(uuid, text, text[], text[], integer, text, integer, double precision, uuid) is
 'Makes a worker known. Its id must be new with every process start.';
 
+-- What the attempts before this one of a task's present budget say. There is one row for each that was counted.
+create or replace function skiplane._losses(
+    p_id uuid, p_shard smallint, p_day date, p_attempt smallint, out excused integer, out again boolean
+) language plpgsql stable
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+    excused := 0;
+    again := false;
+    if p_attempt > 1 then
+        select count(*) filter (where x.excused), coalesce(bool_or(x.outcome = 'lost') filter (where x.n = 1), false) into excused, again
+        from (
+            select a.excused, a.outcome, row_number() over (order by a.fence desc) as n from skiplane.attempt a
+            where a.id = p_id and a.shard = p_shard and a.day = p_day order by a.fence desc limit p_attempt - 1
+        ) x;
+    end if;
+end
+$$;
+
+comment on function skiplane._losses(uuid, smallint, date, smallint) is
+'How many of the attempts before this one were lost and excused, and whether the last one was lost.';
+
+-- Lost with its process, or lost twice in a row however that came.
+create or replace function skiplane._is_suspect(p_id uuid, p_shard smallint, p_day date) returns boolean
+language sql stable
+as $$
+    select coalesce(bool_and(x.outcome = 'lost') and (count(*) = 2 or not bool_or(x.excused)), false)
+    from (
+        select a.outcome, a.excused from skiplane.attempt a
+        where a.id = p_id and a.shard = p_shard and a.day = p_day order by a.fence desc limit 2
+    ) x
+$$;
+
+comment on function skiplane._is_suspect(uuid, smallint, date) is 'Whether a task may be what killed the process that ran it last.';
+
 -- Gives tasks of one lease back or on, all as the same failure, or those of p_running as it and the others uncharged.
 -- The lease row must be locked by the caller.
-create or replace function skiplane._end_lease(p_lease skiplane.lease, p_failure jsonb, p_running uuid[] default null)
-returns void language plpgsql volatile
+create or replace function skiplane._end_lease(
+    p_lease skiplane.lease, p_failure jsonb, p_running uuid[] default null, p_excused uuid[] default null
+) returns void language plpgsql volatile
 as $$
 declare r record;
 begin
@@ -43,13 +79,15 @@ begin
     loop
         perform skiplane._fail_task(r.id, p_lease.shard, r.day, r.attempt, r.fence, p_lease.worker_id,
             coalesce(r.started, p_lease.claimed_at),
-            case when p_running is null or r.id = any (p_running) then p_failure else '{"kind": "release"}' end);
+            case when p_running is null or r.id = any (p_running)
+                then p_failure || case when r.id = any (p_excused) then '{"excused": true}' else '{}' end::jsonb
+                else '{"kind": "release"}' end);
     end loop;
 end
 $$;
 
-comment on function skiplane._end_lease(skiplane.lease, jsonb, uuid[]) is
-'Ends a lease: each of its tasks goes the way of p_failure, but with p_running only those; the others go back uncharged.';
+comment on function skiplane._end_lease(skiplane.lease, jsonb, uuid[], uuid[]) is
+'Ends a lease: each of its tasks goes the way of p_failure, but with p_running only those; the others go back uncharged. Those of p_excused are not to blame.';
 
 create or replace function skiplane.heartbeat(
     p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb default null,
@@ -145,7 +183,7 @@ comment on function skiplane.extend_leases(uuid[], double precision, smallint) i
 
 create or replace function skiplane.release_worker(
     p_worker_id uuid, p_reason text default 'worker lost', p_charge boolean default true, p_shard smallint default 0,
-    p_running uuid[] default null
+    p_running uuid[] default null, p_excused uuid[] default null
 ) returns integer language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -158,7 +196,7 @@ begin
         select * from skiplane.lease x where x.worker_id = p_worker_id and x.shard = p_shard order by x.lease_id for update
     loop
         perform skiplane._end_lease(l, case when p_charge then jsonb_build_object('kind', 'lost', 'error_type', 'WorkerLost',
-            'error_message', skiplane._clean_text(p_reason, 1000)) else '{"kind": "release"}' end, p_running);
+            'error_message', skiplane._clean_text(p_reason, 1000)) else '{"kind": "release"}' end, p_running, p_excused);
         v_count := v_count + cardinality(l.ids);
         v_ended := v_ended || l;
     end loop;
@@ -167,8 +205,8 @@ begin
 end
 $$;
 
-comment on function skiplane.release_worker(uuid, text, boolean, smallint, uuid[]) is
-'Ends all leases of a worker that died (p_charge: the attempt counts, DEAD when none is left) or that stops (not charged). p_running: the tasks that it had begun, where that is known; what it only held ready is then not charged. Answers with the number of tasks.';
+comment on function skiplane.release_worker(uuid, text, boolean, smallint, uuid[], uuid[]) is
+'Ends all leases of a worker that died (p_charge: the attempt counts, DEAD when none is left) or that stops (not charged). p_running: the tasks that it had begun, where that is known; what it only held ready is then not charged. p_excused: those of them that ran in other processes of the worker, so that its death was hardly their doing: the attempt counts, but does not use up a retry, as often as the task has retries. Answers with the number of tasks.';
 
 create or replace function skiplane.unregister_worker(p_worker_id uuid) returns void
 language sql volatile security definer set search_path = pg_catalog, pg_temp

@@ -138,6 +138,9 @@ begin
         v_status := skiplane._task_document(p_task_id) ->> 'status';
         if v_status is null then
             perform skiplane._refuse_unknown(p_task_id);
+        elsif v_status = 'BLOCKED' then
+            perform skiplane._refuse('SK003', 'task_id', p_task_id::text, 'the task waits for others of its workflow: it is BLOCKED',
+                'edit it once they have ended, or cancel it');
         elsif v_status not in ('SCHEDULED', 'PENDING', 'RETRYING') then
             perform skiplane._refuse('SK003', 'task_id', p_task_id::text, format('the task has started or ended: it is %s', v_status),
                 'only a task that waits can be edited');

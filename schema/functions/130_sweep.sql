@@ -12,6 +12,9 @@ declare
     v_now timestamptz := skiplane.clock();
     v_ended skiplane.lease[] := '{}';
     l skiplane.lease;
+    v_fellows uuid[];
+    v_seen uuid[] := '{}';
+    v_company boolean;
 begin
     returned := 0;
     for l in
@@ -19,7 +22,13 @@ begin
         where x.shard = p_shard and x.until < v_now and x.until >= coalesce(p_after, '-infinity')
         order by x.until limit p_limit for update skip locked
     loop
-        perform skiplane._end_lease(l, '{"kind": "lost", "error_type": "WorkerLost", "error_message": "worker lost: its lease ran out"}');
+        v_fellows := skiplane._fellow_workers(l.worker_id);
+        v_company := cardinality(l.ids) > 1 or l.worker_id = any (v_seen) or exists (
+            select from skiplane.lease y where y.worker_id = any (v_fellows) and y.shard = p_shard
+                and y.until < v_now and y.lease_id <> l.lease_id);
+        v_seen := v_seen || v_fellows;
+        perform skiplane._end_lease(l, jsonb_build_object('kind', 'lost', 'error_type', 'WorkerLost',
+            'error_message', 'worker lost: its lease ran out' || case when v_company then ' (excused: others were lost with it)' else '' end, 'swept', true, 'excused', v_company));
         returned := returned + cardinality(l.ids);
         v_ended := v_ended || l;
     end loop;
@@ -44,7 +53,20 @@ end
 $$;
 
 comment on function skiplane.sweep_leases(integer, timestamptz, smallint) is
-'Takes tasks away from workers whose lease ran out (the attempt counts) or that let a time-out pass. p_after: pass back what came, NULL now and then for a full look.';
+'Takes tasks away from workers whose lease ran out or that let a time-out pass. The attempt counts. What was lost together with others, with a whole machine say, is excused: that uses up no retry, as often as the task has retries. From the second loss in a row on, a task waits by its retry rules. p_after: pass back what came, NULL now and then for a full look.';
+
+create or replace function skiplane._fellow_workers(p_worker_id uuid) returns uuid[]
+language sql stable
+as $$
+    select array_agg(distinct i) from (
+        select w.worker_id from skiplane.worker v join skiplane.worker w on w.supervisor_id = v.supervisor_id
+        where v.worker_id = p_worker_id
+        union all
+        select p_worker_id
+    ) as x (i)
+$$;
+
+comment on function skiplane._fellow_workers(uuid) is 'A worker and the others of its supervisor: they run, and are lost, together.';
 
 -- Only the tasks that are past their own time-out go; the others stay with their worker.
 create or replace function skiplane._end_overdue(p_lease skiplane.lease, p_now timestamptz) returns integer

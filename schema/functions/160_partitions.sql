@@ -1,6 +1,6 @@
 -- Partitions: made ahead, dropped when they are old and nothing live is in them.
--- task, outcome and attempt by the UTC day of activation, workflows by that of submission, fire by that of the fire; timer by
--- the UTC day of the due time.
+-- task, outcome and attempt by the UTC day of activation, workflows by that of submission, fire by that of the fire; timer
+-- by the UTC day of the due time.
 -- A new partition is made as a table of its own and attached: ATTACH lets readers and writers go on, where
 -- CREATE TABLE ... PARTITION OF would stop them. Maintenance gives up every lock within a second; its next run tries
 -- again. A drop stops everybody, so what is slow comes before it, and its locks are given up sooner than

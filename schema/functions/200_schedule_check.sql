@@ -15,7 +15,7 @@ create or replace function skiplane._check_expression(p_expression text, p_zone 
 language plpgsql immutable
 as $$
 begin
-    if p_expression is null or p_expression !~ '[^[:space:]]' or length(p_expression) > 200 or p_expression ~ '[^ -~\t]' then
+    if p_expression is null or p_expression !~ '[^[:space:]]' or length(p_expression) > 200 or p_expression ~ E'[^ -~\\t]' then
         perform skiplane._refuse('SK001', 'cron_expression', p_expression, 'cron_expression is not usable',
             'give 5 fields, such as 0 3 * * *, in at most 200 characters');
     end if;
@@ -87,7 +87,7 @@ language plpgsql volatile
 as $$
 begin
     -- A minute for the way from the clock to here.
-    if p_next < p_now - interval '1 minute' or not isfinite(p_next) or p_next < p_schedule.start_at or p_next > p_schedule.end_at then
+    if p_next < p_now - interval '1 minute' or p_next > p_now + interval '500 years' or p_next < p_schedule.start_at or p_next > p_schedule.end_at then
         perform skiplane._refuse('SK001', 'next_fire_time', p_next::text, 'next_fire_time is no fire time of this schedule',
             'leave it out: the scheduler computes it');
     end if;

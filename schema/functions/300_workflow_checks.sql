@@ -9,7 +9,7 @@ comment on function skiplane._graph_name(text) is 'A task''s name as it is compa
 
 -- One look tells that all is well; only then what is not is told in detail.
 create or replace function skiplane._read_graph(
-    p_tasks jsonb, out names text[], out payloads json[], out triggers text[], out froms integer[], out tos integer[]
+    p_tasks jsonb, out names text[], out payloads json[], out triggers text[], out definition jsonb, out froms integer[], out tos integer[]
 ) language plpgsql stable
 as $$
 declare
@@ -17,8 +17,9 @@ declare
     v_forward boolean := false;
 begin
     if jsonb_typeof(p_tasks) = 'array' and jsonb_array_length(p_tasks) between 1 and 10000 then
-        select array_agg(x.value ->> 'name'), array_agg(coalesce(x.value -> 'payload', '{}')::json),
-            array_agg(nullif(x.value ->> 'trigger', 'all_success')),
+        select array_agg(x.value ->> 'name' order by x.ord), array_agg(coalesce(x.value -> 'payload', '{}')::json order by x.ord),
+            array_agg(nullif(x.value ->> 'trigger', 'all_success') order by x.ord),
+            jsonb_agg(case jsonb_typeof(x.value) when 'object' then x.value - 'payload' end order by x.ord),
             bool_and(jsonb_typeof(x.value) = 'object' and jsonb_typeof(x.value -> 'name') = 'string'
                 and x.value ->> 'name' ~ '^[A-Za-z0-9_.:-]{1,99}$' and not x.value ? 'idempotency_key'
                 and (x.value -> 'trigger' is null or (x.value ->> 'trigger' in ('all_success', 'all_done', 'any_failed')
@@ -26,17 +27,18 @@ begin
                 and coalesce(jsonb_typeof(x.value -> 'dependencies') = 'null'
                     or (jsonb_typeof(x.value -> 'dependencies') = 'array'
                         and not x.value -> 'dependencies' @? 'strict $[*] ? (@.type() != "string")'), true)
-                and coalesce(octet_length((x.value -> 'payload')::text) <= 1048576, true)
-                and skiplane._unreadable_json((x.value -> 'payload')::text) is null) is true
-        into names, payloads, triggers, v_fine
-        from jsonb_array_elements(p_tasks) as x (value);
+                and coalesce(pg_column_size(x.value -> 'payload') <= 32768 and not skiplane._is_beyond_json(x.value -> 'payload'), true))
+                is true
+        into names, payloads, triggers, definition, v_fine
+        from jsonb_array_elements(p_tasks) with ordinality as x (value, ord);
         v_fine := v_fine and (select count(distinct u.name) from unnest(names) as u (name)) = cardinality(names);
     end if;
     if not v_fine then
         names := skiplane._graph_names(p_tasks);
         perform skiplane._check_payloads_and_triggers(p_tasks);
-        select array_agg(coalesce(x.value -> 'payload', '{}')::json), array_agg(nullif(x.value ->> 'trigger', 'all_success'))
-        into payloads, triggers from jsonb_array_elements(p_tasks) as x (value);
+        select array_agg(coalesce(x.value -> 'payload', '{}')::json order by x.ord),
+            array_agg(nullif(x.value ->> 'trigger', 'all_success') order by x.ord), jsonb_agg(x.value - 'payload' order by x.ord)
+        into payloads, triggers, definition from jsonb_array_elements(p_tasks) with ordinality as x (value, ord);
     end if;
     if v_fine and cardinality(names) <= 50 then
         -- As _graph_edges, without what pays only for many.

@@ -36,7 +36,7 @@ grant execute on function
         double precision, jsonb, smallint),
     skiplane.heartbeat(uuid, bigint[], uuid[], jsonb, double precision, boolean, smallint),
     skiplane.extend_leases(uuid[], double precision, smallint),
-    skiplane.release_worker(uuid, text, boolean, smallint, uuid[]),
+    skiplane.release_worker(uuid, text, boolean, smallint, uuid[], uuid[]),
     skiplane.checkpoint_task(uuid, bigint, uuid, jsonb, smallint),
     skiplane.report_progress(uuid, bigint, uuid, double precision, text, smallint),
     skiplane.wait_for_work(text[]), skiplane.stop_waiting(text[]), skiplane.queue_channel(text),

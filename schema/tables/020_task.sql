@@ -107,6 +107,7 @@ create table skiplane.attempt (
     error_message text,
     error_detail text,
     retry_delay_s double precision,
+    excused boolean not null default false,
     primary key (id, shard, day, fence)
 ) partition by range (day);
 
@@ -124,5 +125,6 @@ comment on column skiplane.attempt.error_type is 'Class of the error.';
 comment on column skiplane.attempt.error_message is 'Message of the error.';
 comment on column skiplane.attempt.error_detail is 'Traceback or other detail.';
 comment on column skiplane.attempt.retry_delay_s is 'Delay chosen before the next attempt, seconds; NULL when none followed.';
+comment on column skiplane.attempt.excused is 'Lost, probably not by its own doing: as many of these as it has retries come on top of them.';
 
 create index attempt_finished on skiplane.attempt (finished_at);

@@ -40,6 +40,11 @@ create table skiplane.schedule (
     version integer not null default 1,
     created_at timestamptz not null,
     check (next_fire_time is null or status = 'ACTIVE'),
+    -- What the scheduler cannot read would stop all that it takes together with it.
+    constraint readable_times check (
+        greatest(next_fire_time, last_fire_time, since, start_at, end_at) < '10000-01-01 00:00:00+00'
+        and least(next_fire_time, last_fire_time, since, start_at, end_at) > '1900-01-01 00:00:00+00'
+    ),
     constraint fires_only_once check (next_fire_time > last_fire_time),
     primary key (id, shard),
     unique (tenant_id, name, shard)

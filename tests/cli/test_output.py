@@ -1,8 +1,11 @@
 """How commands show values and explain refusals."""
 
+import io
 from datetime import UTC, datetime, timedelta, timezone
+from uuid import uuid4
 
 import pytest
+from rich.console import Console
 
 from skiplane.commands.output import cell, explain, short, span, table, utc_text, when
 from skiplane.schema.errors import InvalidInput, NotFound
@@ -45,6 +48,16 @@ def test_text_of_tasks_is_no_markup():
 
 def test_empty_table_says_so():
     assert table("Queues", ("queue",), []).title == "Queues: none"
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_ids_stay_whole_on_narrow_terminals(width: int):
+    ids = [uuid4(), uuid4()]
+    rows = [(task_id, "a.long.task.type", "SUCCEEDED", "much " * 20) for task_id in ids]
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as shown:
+        console.print(table(None, ("task", "type", "status", "says"), rows))
+    assert [str(task_id) in shown.get() for task_id in ids] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,14 @@ def test_second_submission_with_a_key_is_said_to_be_a_duplicate(skiplane: Run):
     [
         (["{"], "is not JSON"),
         (["--priority", "urgent"], "urgent"),
-        (["--max-retries", "-1"], "max_retries"),
+        (["--max-retries", "-1"], "0<=x<=10000"),
         (["--delay", "soon"], "no length of time"),
         (["--at", "2035-01-01"], "no zone"),
         (["--delay", "1", "--at", "2035-01-01T00:00Z"], "delay_seconds"),
-        (["--metadata", "[]"], "metadata"),
+        (["--metadata", "[]"], "no JSON object"),
+        (["--max-retries", "99999999999"], "0<=x<=10000"),
+        (["--delay", "nan"], "no length of time"),
+        (["--timeout", "inf"], "no length of time"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence_with_code_2(
@@ -107,6 +110,8 @@ def test_bad_input_is_refused_in_a_sentence_with_code_2(
     assert said.code == 2
     assert says in " ".join(said.err.replace("│", " ").split())
     assert said.out == ""
+    # It speaks of what was typed, not of the language behind it.
+    assert not {"dict", "str", "int", "timedelta", "datetime", "None"} & set(said.err.split())
 
 
 def test_too_large_a_payload_is_bad_input(skiplane: Run, tmp_path: Path):

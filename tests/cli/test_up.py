@@ -159,7 +159,7 @@ def test_given_database_is_used(bare: dict[str, str], folder: Path, empty_dsn: s
 
 def test_worker_that_cannot_start_ends_it_with_the_reason(bare: dict[str, str], folder: Path):
     with up(bare, folder, "--json", "--app", "no.such.module") as process:
-        assert process.wait(60) == 1
+        assert process.wait(60) == 2
         assert process.stderr
         said = process.stderr.read()
     assert "worker" in said
@@ -176,6 +176,7 @@ def test_demo_shows_every_way_a_task_can_go(bare: dict[str, str], folder: Path):
             ("SCHEDULED", "demo.remind"),
             ("SUCCEEDED", "demo.flaky"),
             ("SUCCEEDED", "demo.report"),
+            ("SUCCEEDED", "demo.tick"),
             ("DEAD", "demo.broken"),
         }
         deadline = time.monotonic() + 60
@@ -190,7 +191,7 @@ def test_demo_shows_every_way_a_task_can_go(bare: dict[str, str], folder: Path):
 def test_terminal_shows_it_live(bare: dict[str, str], folder: Path):
     main, terminal = pty.openpty()
     command = [*COMMAND, "up", "--data", str(folder)]
-    environment = {**bare, "TERM": "xterm", "COLUMNS": "140", "LINES": "40"}
+    environment = {**bare, "TERM": "xterm", "COLUMNS": "80", "LINES": "40"}
     process = subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment
     )
@@ -204,6 +205,8 @@ def test_terminal_shows_it_live(bare: dict[str, str], folder: Path):
                 shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", raw)
         assert "skiplane submit demo.greet" in shown
         assert re.search(r"\d+ SUCCEEDED", shown)
+        # The ids can be copied.
+        assert re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", shown)
         everybody = family(process.pid)
         # The terminal is closed.
         os.close(main)

@@ -82,6 +82,29 @@ async def test_locked_schedule_is_left_and_fired_later(
     assert fires(engine, held) == [at("2030-01-01T00:01")]
 
 
+async def test_schedule_that_was_locked_when_it_was_passed_is_fired_within_seconds(
+    dsn: str, engine: Engine, two: tuple[psycopg.Connection[Any], psycopg.Connection[Any]]
+):
+    made = engine.one("select skiplane.clock()")
+    cron_id = create(engine, "0 0 1 1 *", next_fire_time=made)
+    link = linked_at(dsn, None)
+    loop = Cron(link, [0], 0.025)
+    with two[0].transaction():
+        two[0].execute("select from skiplane.schedule where id = %s for update", [cron_id])
+        for _ in range(3):
+            engine.value("refresh_lanes")
+            await loop.run_once()
+        assert fires(engine, cron_id) == []
+
+    try:
+        async with asyncio.timeout(10):
+            while not fires(engine, cron_id):
+                engine.value("refresh_lanes")
+                await loop.sleep(await loop.run_once())
+    finally:
+        link.abort()
+
+
 @pytest.mark.timeout(90)
 def test_processes_that_stop_wake_up_and_die_fire_each_second_once(
     dsn: str, engine: Engine, tmp_path: Path

@@ -231,6 +231,29 @@ def test_schedule_cannot_go_back_to_a_fire_that_was(engine: Engine):
         )
 
 
+@pytest.mark.parametrize("time", ["infinity", "-infinity", "10000-01-01Z", "0001-01-01 BC"])
+def test_time_that_the_scheduler_could_not_read_cannot_be_stored(engine: Engine, time: str):
+    cron_id = create(engine, "* * * * *")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        engine.conn.execute(
+            "update skiplane.schedule set next_fire_time = %s::timestamptz where id = %s",
+            [time, cron_id],
+        )
+
+
+def test_health_tells_of_schedules_that_nobody_fires(engine: Engine):
+    stand(engine, "2030-01-01T00:00:00")
+    create(engine, "* * * * *", next_fire_time=at("2030-01-01T00:01"))
+
+    def well() -> bool:
+        found = {row[0]: row[1] for row in engine.rows("health")}
+        return bool(found["overdue_schedules"])
+
+    assert well()
+    stand(engine, "2030-01-01T00:01:06")
+    assert not well()
+
+
 def test_history_holds_a_fire_once(engine: Engine):
     row = "select gen_random_uuid(), now(), 0, skiplane._fire_day(skiplane.clock()), now()"
     insert = "insert into skiplane.fire (schedule_id, fire_time, shard, day, fired_at, outcome)"

@@ -29,6 +29,7 @@ class Task:
     version: int = 1
     due: Instant | None = None
     letter: bool = False
+    ends: list[tuple[str, bool]] = field(default_factory=list)
 
 
 @dataclass
@@ -79,7 +80,9 @@ class Model:
         """Give the lease that holds a task."""
         return next(number for number, lease in self.leases.items() if task_id in lease.ids)
 
-    def end_attempt(self, task_id: uuid.UUID, kind: str, now: Instant) -> None:
+    def end_attempt(
+        self, task_id: uuid.UUID, kind: str, now: Instant, excused: bool = False
+    ) -> None:
         """Follow a task after an attempt; it has left its lease."""
         task = self.tasks[task_id]
         wait = 0.0
@@ -92,12 +95,16 @@ class Model:
         elif kind == "permanent":
             task.status = "FAILED"
             return
-        elif task.attempt > task.max_retries:
-            task.status = "DEAD"
-            task.letter = True
-            return
-        elif kind != "lost":
-            wait = task.retry_delay
+        else:
+            again = bool(task.ends) and task.ends[-1][0] == "lost"
+            task.ends.append(("lost" if kind == "swept" else kind, excused))
+            free = min(sum(e for _, e in task.ends), task.max_retries)
+            if task.attempt - free > task.max_retries:
+                task.status = "DEAD"
+                task.letter = True
+                return
+            if kind != "lost" and (kind != "swept" or again):
+                wait = task.retry_delay
         self.wait(task, wait, now, "RETRYING")
 
     def wait(self, task: Task, seconds: float, now: Instant, status: str) -> None:
@@ -105,12 +112,23 @@ class Model:
         task.status = status if seconds > 0 else "PENDING"
         task.due = after(now, seconds) if seconds > 0 else None
 
-    def end_lease(self, lease_id: int, kind: str, now: Instant) -> int:
+    def end_lease(self, lease_id: int, kind: str, now: Instant, excused: bool = False) -> int:
         """End a whole lease in one way; give the number of its tasks."""
         ids = list(self.leases.pop(lease_id).ids)
         for task_id in ids:
-            self.end_attempt(task_id, kind, now)
+            self.end_attempt(task_id, kind, now, excused)
         return len(ids)
+
+    def sweep(self, now: Instant) -> int:
+        """End all leases that ran out; what was lost beside others is excused."""
+        late = {number: lease for number, lease in self.leases.items() if lease.until < now}
+        workers = [lease.worker for lease in late.values()]
+        return sum(
+            self.end_lease(
+                number, "swept", now, len(lease.ids) > 1 or workers.count(lease.worker) > 1
+            )
+            for number, lease in late.items()
+        )
 
     def edit(self, task: Task, changes: dict[str, object], now: Instant) -> str | None:
         """Follow an edit of a task that waits; give the refusal if there is one."""

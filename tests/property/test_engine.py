@@ -62,6 +62,7 @@ class AllVerbs(EngineMachine):
         assert code == (None if task.status in ("FAILED", "CANCELLED", "DEAD") else "SK003")
         if code is None:
             task.status, task.attempt, task.letter = "PENDING", 0, False
+            task.ends.clear()
             if task.expires_at is not None and task.expires_at <= now:
                 task.expires_at = None
 
@@ -91,8 +92,7 @@ class AllVerbs(EngineMachine):
         returned, self.after["sweep"] = self.engine.value(
             "sweep_leases", after=self.after["sweep"] if full % 4 else None
         )
-        late = [number for number, lease in self.model.leases.items() if lease.until < now]
-        assert returned == sum(self.model.end_lease(number, "lost", now) for number in late)
+        assert returned == self.model.sweep(now)
 
     @rule()
     def expire(self) -> None:

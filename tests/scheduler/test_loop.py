@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from skiplane.scheduler import loop as loop_module
 from skiplane.scheduler.link import Link, LinkLost
 from skiplane.scheduler.loop import Loop
+from skiplane.tests.support import wait_until_async
 
 
 class FakeLink:
@@ -115,8 +116,7 @@ async def test_stuck_turn_makes_the_loop_overdue():
     sample = Stuck()
     sample.start()
     await asyncio.wait_for(sample.went_well.wait(), 10)
-    await asyncio.sleep(0.05)
-    assert sample.overdue_seconds() >= 0.05
+    await wait_until_async(lambda: sample.overdue_seconds() >= 0.05)
     await sample.stop(0)
 
 
@@ -129,17 +129,16 @@ async def test_pause_asked_for_is_not_overdue():
     sample = Sleepy()
     sample.start()
     await asyncio.wait_for(sample.went_well.wait(), 10)
-    await asyncio.sleep(0.05)
-    assert sample.overdue_seconds() < 0
+    await wait_until_async(lambda: sample.overdue_seconds() < 0)
     await sample.stop(1)
 
 
 async def test_waiting_for_a_database_that_is_away_is_not_overdue():
     link = FakeLink()
-    link.away = True
     sample = Sample(link=link)
-    await asyncio.sleep(0.02)
+    await wait_until_async(lambda: sample.overdue_seconds() >= 0.05)
+    link.away = True
     assert sample.overdue_seconds() == 0
     # When it is back the clock starts anew.
     link.away, link.back_at = False, time.monotonic()
-    assert sample.overdue_seconds() < 0.02
+    assert sample.overdue_seconds() < 0.05

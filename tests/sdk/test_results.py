@@ -1,6 +1,7 @@
 """Waiting for results through a handle."""
 
 import asyncio
+from collections import Counter
 from datetime import date
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,11 +10,12 @@ import msgspec
 import pytest
 
 from skiplane import NotFound, Skiplane, Status, TaskCancelled, TaskFailed, Unavailable
-from skiplane.handle import LAST_POLL, ResultWaiter
+from skiplane.handle import ResultWaiter
 from skiplane.schema.call import Call
 from skiplane.schema.errors import SkiplaneError
 from skiplane.schema.records import Result
 from skiplane.testing import drain
+from skiplane.tests.support import wait_until_async
 
 
 class Invoice(msgspec.Struct):
@@ -113,14 +115,18 @@ class CountingApp:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.times: Counter[str] = Counter()
+        self.refused = 0
         self.done: set[str] = set()
         self.error: Exception | None = None
 
     async def run(self, call: Call[Any]) -> list[Result]:
         if self.error is not None:
+            self.refused += 1
             raise self.error
         ids = call.parameters[0]
         self.asked.append(len(ids))
+        self.times.update(map(str, ids))
         return [
             Result(task_id=handle_id, status=Status.SUCCEEDED, done=True)
             if str(handle_id) in self.done
@@ -134,12 +140,13 @@ async def test_all_who_wait_share_the_questions() -> None:
     waiter = ResultWaiter(database)  # type: ignore[arg-type]
     ids = [uuid4() for _ in range(500)]
     waits = [asyncio.create_task(waiter.wait(one, unknown_is_error=True)) for one in ids]
-    await asyncio.sleep(3 * LAST_POLL)
+    rounds = 8
+    await wait_until_async(lambda: all(database.times[str(one)] >= rounds for one in ids))
     questions = len(database.asked)
     database.done = {str(one) for one in ids}
     results = await asyncio.gather(*waits)
     assert [result.task_id for result in results] == ids
-    assert questions < 40  # for 500 who wait 0.75 s; one alone asks about 12 times
+    assert questions < 4 * rounds  # for 500 who were told so often
     assert max(database.asked) == 500
 
 
@@ -147,11 +154,12 @@ async def test_nobody_is_asked_when_nobody_waits() -> None:
     database = CountingApp()
     waiter = ResultWaiter(database)  # type: ignore[arg-type]
     wait = asyncio.create_task(waiter.wait(uuid4(), unknown_is_error=True))
-    await asyncio.sleep(0.05)
+    await wait_until_async(lambda: database.asked)
     wait.cancel()
     await asyncio.wait([wait])
     questions = len(database.asked)
-    await asyncio.sleep(2 * LAST_POLL)
+    # Nothing else runs any more that could ask.
+    await wait_until_async(lambda: asyncio.all_tasks() == {asyncio.current_task()})
     assert len(database.asked) <= questions + 1
 
 
@@ -161,7 +169,7 @@ async def test_an_outage_is_sat_out_for_a_while(monkeypatch: pytest.MonkeyPatch)
     task_id = uuid4()
     database.error = Unavailable("away")
     wait = asyncio.create_task(waiter.wait(task_id, unknown_is_error=True))
-    await asyncio.sleep(0.1)
+    await wait_until_async(lambda: database.refused >= 3)
     assert not wait.done()
     database.error, database.done = None, {str(task_id)}
     assert (await wait).done

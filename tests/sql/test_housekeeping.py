@@ -102,7 +102,7 @@ def test_old_days_are_dropped_when_all_their_tasks_ended(still: Engine):
     assert still.status(waiting) == "DEAD"
     said = [row[0] for row in still.rows("maintain_partitions")]
     said = [line for line in said if line.endswith(str(day)) and "timer" not in line]
-    tables = ("attempt", "outcome", "workflow_task", "workflow_state", "workflow", "task")
+    tables = ("attempt", "outcome", "workflow_task", "workflow_state", "workflow", "task", "fire")
     assert said == [f"dropped {table} for {day}" for table in tables]
     assert [row[0]["task_id"] for row in still.rows("list_dead_letters")] == [str(waiting)]
     assert still.value("retry_dead_letter", task_id=waiting)["status"] == "PENDING"

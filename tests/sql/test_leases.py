@@ -156,6 +156,33 @@ def test_dead_worker_is_charged_for_what_it_had_begun(still: Engine):
     assert still.get(ids[1])["error_type"] == "WorkerLost"
 
 
+def test_what_ran_beside_a_dead_worker_is_excused(still: Engine):
+    """Each time the attempt counts, but twice as often as for what ran in it."""
+    inside, beside = still.many(2, max_retries=1)
+    tries = {inside: 0, beside: 0}
+    while (claim := still.claim(2)).lease_id is not None:
+        for task_id in claim.ids:
+            tries[task_id] += 1
+        still.value(
+            "release_worker", worker_id=still.worker, running=[inside, beside], excused=[beside]
+        )
+    assert tries == {inside: 2, beside: 3}
+
+
+def test_a_claim_tells_who_may_have_killed_the_last_process(still: Engine):
+    killer, failed, *swept = (str(i) for i in still.many(4, max_retries=9, retry_delay_seconds=0))
+    suspects = []
+    for _ in range(3):
+        claim = still.claim(4)
+        suspects.append({task["task_id"] for task in claim.tasks if task.get("lost")})
+        ends = [{"task_id": killer, "kind": "lost"}, {"task_id": failed, "kind": "error"}]
+        still.finish(claim, failures=ends)
+        still.skip(10.1)
+        still.value("sweep_leases")
+    # What a machine's loss took along is not suspected the first time.
+    assert suspects == [set(), {killer}, {killer, *swept}]
+
+
 def test_dead_worker_that_had_begun_nothing_is_not_charged(still: Engine):
     task_id = still.submit(max_retries=0)
     still.claim()
@@ -179,7 +206,7 @@ def test_stopping_worker_hands_back_uncharged(still: Engine):
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_poison_task_is_claimed_once_more_than_its_retries(still: Engine, retries: int):
-    task_id = still.submit(max_retries=retries)
+    task_id = still.submit(max_retries=retries, retry_delay_seconds=0)
     claims = 0
     while still.claim().lease_id is not None:
         claims += 1

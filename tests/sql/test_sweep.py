@@ -1,6 +1,7 @@
 """The watchdog: leases that ran out, time-outs that passed, tasks that expired."""
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,102 @@ def test_last_attempt_of_a_lost_task_ends_dead(still: Engine):
     still.skip(10.1)
     assert still.value("sweep_leases")[0] == 1
     assert still.status(task_id) == "DEAD"
+
+
+def losses(still: Engine, task_id: uuid.UUID, claims: list[tuple[uuid.UUID, int]]) -> int:
+    """Lose a task, claimed so by workers, again and again; give how often until it was dead."""
+    count = 0
+    while still.status(task_id) != "DEAD":
+        for worker, limit in claims:
+            still.claim(limit, worker=worker)
+        still.skip(10.1)
+        still.value("sweep_leases")
+        count += 1
+        assert count < 20
+    return count
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_a_task_that_is_lost_alone_is_charged_each_time(still: Engine, retries: int):
+    task_id = still.submit(max_retries=retries, retry_delay_seconds=0)
+    assert losses(still, task_id, [(uuid.uuid4(), 1)]) == retries + 1
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_a_task_that_is_lost_beside_others_has_as_many_tries_more(still: Engine, retries: int):
+    task_id = still.submit(max_retries=retries, retry_delay_seconds=0)
+    still.submit(max_retries=100, retry_delay_seconds=0)
+    assert losses(still, task_id, [(uuid.uuid4(), 2)]) == 2 * retries + 1
+    task = still.get(task_id)
+    assert task["attempt"] == 2 * retries + 1
+    assert "excused" in task["attempts"][0]["error_message"]
+
+
+def test_what_is_lost_in_two_leases_or_processes_of_a_supervisor_is_lost_together(still: Engine):
+    supervisor, first, second = (uuid.uuid4() for _ in range(3))
+    for worker in (first, second):
+        still.value(
+            "register_worker",
+            worker_id=worker,
+            name="w",
+            queues=["default"],
+            supervisor_id=supervisor,
+        )
+    ids = still.many(2, max_retries=1, retry_delay_seconds=0)
+    assert losses(still, ids[0], [(first, 1), (second, 1)]) == 3
+    assert still.status(ids[1]) == "DEAD"
+    ids = still.many(2, max_retries=1, retry_delay_seconds=0)
+    assert losses(still, ids[0], [(first, 1), (first, 1)]) == 3
+    assert still.status(ids[1]) == "DEAD"
+
+
+def test_neighbours_that_live_on_are_no_excuse(still: Engine):
+    task_id = still.submit(max_retries=1, retry_delay_seconds=0)
+    still.claim()
+    still.skip(9)
+    still.submit()
+    still.claim(worker=uuid.uuid4())
+    still.skip(1.1)
+    assert still.value("sweep_leases")[0] == 1
+    still.claim()
+    still.skip(10.1)
+    still.value("sweep_leases")
+    assert still.status(task_id) == "DEAD"
+
+
+def test_from_the_second_loss_in_a_row_on_a_task_waits_by_its_retry_rules(still: Engine):
+    rules: dict[str, Any] = {"retry_backoff": "linear", "retry_delay_seconds": 7}
+    task_id = still.submit(max_retries=9, retry_jitter="none", **rules)
+    waits = []
+    for _ in range(3):
+        still.claim()
+        still.skip(10.1)
+        still.value("sweep_leases")
+        waits.append(still.status(task_id))
+        still.skip(0 if waits[-1] == "PENDING" else 7 * len(waits))
+        still.value("promote_tasks")
+    assert waits == ["PENDING", "RETRYING", "RETRYING"]
+    assert still.status(task_id) == "PENDING"
+
+
+def test_a_manual_retry_excuses_anew(still: Engine):
+    task_id = still.submit(max_retries=1, retry_delay_seconds=0)
+    still.submit(max_retries=100, retry_delay_seconds=0)
+    assert losses(still, task_id, [(uuid.uuid4(), 2)]) == 3
+    still.value("retry_task", task_id=task_id)
+    assert losses(still, task_id, [(uuid.uuid4(), 2)]) == 3
+
+
+def test_an_excused_loss_leaves_other_failures_their_tries(still: Engine):
+    task_id = still.submit(max_retries=1, retry_delay_seconds=0)
+    still.submit(priority="low", max_retries=100, retry_delay_seconds=0)
+    still.claim(2)
+    still.skip(10.1)
+    still.value("sweep_leases")
+    for status in ("PENDING", "DEAD"):
+        claim = still.claim()
+        still.finish(claim, failures=[{"task_id": str(task_id), "kind": "error"}])
+        assert still.status(task_id) == status
 
 
 def test_sweeps_are_bounded_and_the_time_passed_back_skips_nothing(still: Engine):

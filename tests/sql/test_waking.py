@@ -60,6 +60,16 @@ def test_submit_notifies_only_who_waits(two: Pair, arrive: Callable[[Engine], ob
     assert notices(two[0], worker) == []
 
 
+def test_waiting_twice_ends_at_once(two: Pair):
+    producer, worker = Engine(two[0]), two[1]
+    listen(worker, "q", "other")
+    wait_for(worker, "q", "other", "q")
+    wait_for(worker, "q")
+    worker.execute("select skiplane.stop_waiting(%s)", [["q"]])
+    assert producer.one("select skiplane._is_waited_for('q')") is False
+    assert producer.one("select skiplane._is_waited_for('other')") is True
+
+
 def test_waiting_ends_with_the_session(dsn: str, live: Engine):
     with psycopg.connect(dsn, autocommit=True) as worker:
         wait_for(worker, "q")

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import signal
 import time
 from pathlib import Path
 
 import psycopg
 
-from skiplane import Context, Skiplane
+from skiplane import Context, Skiplane, SyncContext
 
 app = Skiplane()
 _ended: list[str] = []
@@ -53,3 +54,96 @@ def hang_first(mark: str) -> None:
 def thread_hang_first(mark: str) -> None:
     """As ``hang_first``."""
     _hang_first(mark)
+
+
+def _rest(began: str, until: str) -> None:
+    with Path(began).open("a") as lines:
+        lines.write(".")
+    while not Path(until).exists():
+        time.sleep(0.01)
+
+
+def _tell(mark: str, text: str) -> None:
+    Path(mark).write_text(text)
+
+
+@app.task("resting")
+async def resting(ctx: Context, began: str, until: str) -> int:
+    """Tell that it has begun, and run until it may end."""
+    await asyncio.to_thread(_rest, began, until)
+    return ctx.attempt
+
+
+@app.task("thread_resting", mode="thread")
+def thread_resting(ctx: SyncContext, began: str, until: str) -> int:
+    """As ``resting``."""
+    _rest(began, until)
+    return ctx.attempt
+
+
+@app.task("process_resting")
+def process_resting(ctx: SyncContext, began: str, until: str) -> int:
+    """As ``resting``."""
+    _rest(began, until)
+    return ctx.attempt
+
+
+def _fell(began: str, fellows: int, mark: str) -> None:
+    with Path(mark).open("a") as marks:
+        marks.write(".")
+    starts = len(Path(mark).read_text())
+    Path(began).touch()
+    while len(Path(began).read_text()) < fellows * min(starts, 2):
+        time.sleep(0.002)
+    os._exit(1)
+
+
+@app.task("felling")
+async def felling(began: str, fellows: int, mark: str) -> None:
+    """Die when so many others run beside it; at the second start, when all have begun again."""
+    await asyncio.to_thread(_fell, began, fellows, mark)
+
+
+@app.task("thread_felling", mode="thread")
+def thread_felling(began: str, fellows: int, mark: str) -> None:
+    """As ``felling``."""
+    _fell(began, fellows, mark)
+
+
+@app.task("process_felling")
+def process_felling(began: str, fellows: int, mark: str) -> None:
+    """As ``felling``, in a process where nothing else runs."""
+    _fell(began, fellows if not Path(mark).exists() else 0, mark)
+
+
+@app.task("deep")
+async def deep(ctx: Context, checkpoint: bool) -> int:
+    """Die at the first attempt; use all of the context at the second."""
+    if ctx.attempt == 1:
+        os._exit(1)
+    async with ctx.transaction() as conn:
+        await conn.execute("create table proof (pid integer)")
+        ctx.set_result(os.getpid())
+        await ctx.checkpoint(checkpoint)
+        await asyncio.sleep(0.05)
+    return 0
+
+
+@app.task("patient")
+async def patient(ctx: Context, mark: str) -> None:
+    """Die at the first attempt; at the second, clean up when cancelled."""
+    if ctx.attempt == 1:
+        os._exit(1)
+    _tell(mark, "running")
+    try:
+        await asyncio.sleep(1000)
+    except asyncio.CancelledError:
+        _tell(mark, "cleaned up")
+        raise
+
+
+@app.task("headless")
+def headless() -> None:
+    """Kill the host of the pool processes."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(1000)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,38 @@ async def async_family(mark: str) -> None:
     child = await asyncio.create_subprocess_exec("sleep", "1000")
     Path(mark).write_text(f"{os.getpid()} {child.pid}")
     time.sleep(1000)
+
+
+def _family(mark: str) -> str:
+    return f"sleep 1000 & echo $$ $! > {mark}; wait"
+
+
+@app.task("parent")
+async def parent(mark: str, how: str, until: str = "") -> None:
+    """Start a shell that starts another process; wait, or end when the file ``until`` is there."""
+    shell = _family(mark)
+    if how == "exec":
+        await asyncio.create_subprocess_exec("sh", "-c", shell)
+    elif how == "shell":
+        await asyncio.create_subprocess_shell(shell)
+    elif how == "session":
+        await asyncio.create_subprocess_exec("sh", "-c", shell, start_new_session=True)
+    elif how == "run":
+        await asyncio.to_thread(subprocess.run, ["sh", "-c", shell], check=False)
+    else:
+        subprocess.Popen(["sh", "-c", shell])  # noqa: ASYNC220
+    await asyncio.to_thread(_wait_for, until)
+
+
+def _wait_for(name: str) -> None:
+    while not (name and Path(name).exists()):
+        time.sleep(0.01)
+
+
+@app.task("thread_parent", mode="thread")
+def thread_parent(mark: str) -> None:
+    """Start a shell that starts another process, and wait for it."""
+    subprocess.run(["sh", "-c", _family(mark)], check=False)
 
 
 @app.task("thread_sleep", mode="thread")
@@ -308,8 +341,20 @@ def sync_steps(ctx: SyncContext) -> Any:
     return ctx.last_checkpoint
 
 
+_seen: ContextVar[int] = ContextVar("seen", default=0)
+
+
+@app.task("look_around")
+async def look_around() -> int:
+    """Give how many tasks before this one have left something in its context."""
+    found = _seen.get()
+    _seen.set(found + 1)
+    return found
+
+
 @app.task("pay")
-async def pay(ctx: Context, how: str = "well") -> str:
+async def pay(ctx: Context, how: str = "well", seconds: float = 0) -> str:
+    await asyncio.sleep(seconds)
     async with ctx.transaction() as conn:
         await conn.execute("insert into payment values (%s)", (how,))
         ctx.set_result({"paid": how})
@@ -321,7 +366,8 @@ async def pay(ctx: Context, how: str = "well") -> str:
 
 
 @app.task("sync_pay")
-def sync_pay(ctx: SyncContext, how: str = "well") -> str:
+def sync_pay(ctx: SyncContext, how: str = "well", seconds: float = 0) -> str:
+    time.sleep(seconds)
     with ctx.transaction() as conn:
         conn.execute("insert into payment values (%s)", (how,))
         ctx.set_result({"paid": how})

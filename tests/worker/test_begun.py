@@ -9,7 +9,7 @@ import pytest
 from skiplane.tests.support import wait_until
 from skiplane.tests.worker.helpers import Tasks, running_worker
 from skiplane.worker import begun
-from skiplane.worker.begun import Begun, read, shared_file
+from skiplane.worker.begun import Begun, Noted, read, shared_file
 from skiplane.worker.leases import Lease
 
 APP = "skiplane.tests.worker.poison_app"
@@ -21,9 +21,19 @@ def test_what_has_begun_can_be_read_until_its_end_is_recorded():
         noted, lease = Begun(file.fileno()), Lease(1, 0, 0.0)
         for task_id in IDS:
             noted.add(lease, task_id)
-        assert read(file) == IDS
+        assert read(file) == Noted(IDS, [])
         noted.discard(lease, IDS[:-2])
-        assert read(file) == IDS[-2:]
+        assert read(file) == Noted(IDS[-2:], [])
+
+
+def test_what_runs_apart_is_told_apart():
+    with shared_file() as file:
+        noted, lease = Begun(file.fileno()), Lease(1, 0, 0.0)
+        noted.add(lease, IDS[0])
+        noted.add(lease, IDS[1], apart=True)
+        assert read(file) == Noted([IDS[0]], [IDS[1]])
+        noted.discard(lease, IDS[:1])
+        assert read(file) == Noted([], [IDS[1]])
 
 
 def test_ends_of_what_never_began_change_nothing():
@@ -31,7 +41,7 @@ def test_ends_of_what_never_began_change_nothing():
         noted, lease = Begun(file.fileno()), Lease(1, 0, 0.0)
         noted.add(lease, IDS[0])
         noted.discard(lease, [IDS[1]])
-        assert read(file) == [IDS[0]]
+        assert read(file) == Noted([IDS[0]], [])
 
 
 def test_places_are_used_again():
@@ -42,7 +52,7 @@ def test_places_are_used_again():
                 noted.add(lease, task_id)
             noted.discard(lease, IDS)
         noted.add(lease, IDS[0])
-        assert read(file) == [IDS[0]]
+        assert read(file) == Noted([IDS[0]], [])
 
 
 def test_a_task_claimed_again_keeps_its_note_when_its_former_end_is_recorded():
@@ -51,16 +61,16 @@ def test_a_task_claimed_again_keeps_its_note_when_its_former_end_is_recorded():
         noted.add(former, IDS[0])
         noted.add(again, IDS[0])
         noted.discard(former, [IDS[0]])
-        assert read(file) == [IDS[0]]
+        assert read(file) == Noted([IDS[0]], [])
 
 
 def test_a_note_that_a_death_cut_short_is_no_task():
     with shared_file() as file:
         noted, lease = Begun(file.fileno()), Lease(1, 0, 0.0)
         noted.add(lease, IDS[0])
-        at = lease.begun[IDS[0]] + 36
-        os.pwrite(file.fileno(), IDS[1][:20].encode(), at)
-        assert read(file) == [IDS[0]]
+        at = lease.begun[IDS[0]] + 37
+        os.pwrite(file.fileno(), b"h" + IDS[1][:20].encode(), at)
+        assert read(file) == Noted([IDS[0]], [])
 
 
 def test_everything_counts_when_nothing_had_begun():
@@ -69,12 +79,12 @@ def test_everything_counts_when_nothing_had_begun():
 
 
 def test_everything_counts_when_too_much_had_begun(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(begun, "_SIZE", 36 * 10)
+    monkeypatch.setattr(begun, "_SIZE", 37 * 10)
     with shared_file() as file:
         noted, lease = Begun(file.fileno()), Lease(1, 0, 0.0)
         for task_id in IDS[:9]:
             noted.add(lease, task_id)
-        assert read(file) == IDS[:9]
+        assert read(file) == Noted(IDS[:9], [])
         noted.add(lease, IDS[9])
         assert read(file) is None
         noted.discard(lease, IDS)
@@ -94,7 +104,7 @@ def test_poison_ends_dead_and_takes_nobody_along(dsn: str, tasks: Tasks, tmp_pat
     states = "select array_agg(distinct status) from skiplane.get_results(%s::uuid[])"
     assert tasks.scalar(states, [innocent]) == ["SUCCEEDED"]
     dead = tasks.get(poison)
-    assert (dead["status"], dead["error_type"], dead["attempt"]) == ("DEAD", "WorkerLost", 4)
+    assert (dead["status"], dead["error_type"], dead["attempt"]) == ("DEAD", "ProcessLost", 4)
     assert len(dead["attempts"]) == 4
     assert mark.read_text() == "...."
 

@@ -84,6 +84,18 @@ def test_own_writes_and_success_commit_together(
         assert tasks.wait(tasks.submit("echo", {"value": 1}))["status"] == "SUCCEEDED"
 
 
+@pytest.mark.parametrize("task_type", ["pay", "sync_pay"])
+def test_a_success_that_the_task_recorded_has_its_duration(
+    dsn: str, tasks: Tasks, payments: Connection, tmp_path: Path, task_type: str
+):
+    with running_worker(dsn, tmp_path):
+        task = tasks.wait(tasks.submit(task_type, {"seconds": 0.2}))
+    assert task["status"] == "SUCCEEDED"
+    assert 200 <= task["duration_ms"] < 5000
+    [attempt] = task["attempts"]
+    assert task["started_at"] == attempt["started_at"] < task["completed_at"]
+
+
 def test_a_cancelled_task_commits_nothing(
     dsn: str, tasks: Tasks, payments: Connection, tmp_path: Path
 ):
@@ -122,3 +134,10 @@ def test_an_attempt_that_lost_its_lease_commits_nothing(
         task = tasks.wait(task_id)
         assert (task["status"], task["attempt"]) == ("SUCCEEDED", 2)
         assert count(payments) == 1
+
+
+def test_a_task_does_not_see_the_context_of_another(dsn: str, tasks: Tasks, tmp_path: Path):
+    with running_worker(dsn, tmp_path, "--concurrency", "1"):
+        ids = tasks.many("look_around", {}, 50)
+        tasks.wait_all(ids)
+    assert {tasks.get(task_id)["result"] for task_id in ids} == {0}

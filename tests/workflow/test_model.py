@@ -34,7 +34,7 @@ PLACES = """
     union all select id from skiplane.outcome
 """
 BOUNDED = settings(
-    max_examples=25,
+    max_examples=15,
     stateful_step_count=30,
     deadline=None,
     database=None,
@@ -152,9 +152,9 @@ class Machine(RuleBasedStateMachine):
         self.settle()
 
     @rule()
-    def lose_all_leases(self) -> None:
-        self.engine.skip(2 * LEASE)
-        self.engine.rows("sweep_leases")
+    def lose_all_workers(self) -> None:
+        for claim in self.claims:
+            self.engine.value("release_worker", worker_id=claim.worker, reason="gone")
         for task_id in list(self.held):
             self.end_attempt(task_id, "lost")
         self.settle()

@@ -13,7 +13,7 @@ from ...schema.web_calls import as_text, check_within
 from ..body import MAX_PAYLOAD, Query, read_json, storable, task_id, tenant_filter
 from ..contract import CRON, ONE_CRON
 from ..cursors import read_cursor, write_cursor
-from ..models import RecurringTask, ScheduleEdit, ScheduleRequest, Template
+from ..models_flows import RecurringTask, ScheduleEdit, ScheduleRequest, Template
 from ..problems import invalid
 from ..reading import bound_metadata
 from ..services import principal, services

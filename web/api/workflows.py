@@ -13,7 +13,8 @@ from ...schema.web_calls import as_text, check_within
 from ..body import MAX_PAYLOAD, Query, read_json, read_optional, storable, task_id, tenant_filter
 from ..contract import FLOWS, ONE_FLOW
 from ..cursors import read_cursor, write_cursor
-from ..models import Why, WorkflowRequest, WorkflowTask
+from ..models import Why
+from ..models_flows import WorkflowRequest, WorkflowTask
 from ..reading import DEFAULT_TENANT, bound_metadata, trace_context
 from ..services import principal, services
 from .routes import AnyRequest, handles, page, reply

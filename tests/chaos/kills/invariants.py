@@ -10,7 +10,7 @@ from skiplane.tests.chaos.kills.tasks import marks
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-EMPTY = ("ready", "lease", "timer", "timer_far", "blocked")
+EMPTY = ("ready", "lease", "timer", "timer_far", "blocked", "schedule_queue")
 
 # The kinds of tasks and how they end when nobody cancels them.
 ENDS = """
@@ -69,19 +69,35 @@ RULES = {
     "no budget is overdrawn": """
         select t.id, t.max_retries, o.attempt
         from skiplane.task t join skiplane.outcome o on o.id = t.id
-        where o.attempt > t.max_retries + 1""",
+        where o.attempt > t.max_retries + 1 + least(t.max_retries, (
+            select count(*) from skiplane.attempt a where a.id = t.id and a.excused))""",
     "dead letters are the dead tasks": """
         select coalesce(o.id, d.id) from (select * from skiplane.outcome where status = 'DEAD') o
         full join skiplane.dead d on d.id = o.id where o.id is null or d.id is null""",
     "a task ends as its kind does, unless somebody wanted it cancelled": f"""
         select t.id, t.task_type, o.status, o.error_type, o.error_message
         from skiplane.task t join skiplane.outcome o on o.id = t.id
-        where o.status <> {ENDS} and not (o.status = 'CANCELLED'
-            and exists (select from cancel_wanted c where c.id = t.id))
+        where o.status <> {ENDS} and not (o.status = 'CANCELLED' and (t.task_type = 'replaceable'
+            or exists (select from cancel_wanted c where c.id = t.id)))
             and not {FOLLOWS}""",
     "what was said to be cancelled is": """
         select c.id, o.status from cancelled c left join skiplane.outcome o on o.id = c.id
         where o.status is distinct from 'CANCELLED'""",
+    "a fire happened once": """
+        select schedule_id, fire_time from skiplane.fire group by 1, 2 having count(*) > 1""",
+    "no fire was lost: each schedule has one for each second": """
+        select schedule_id, min(fire_time), max(fire_time), count(*) from skiplane.fire group by 1
+        having count(*) <> extract(epoch from max(fire_time) - min(fire_time)) + 1""",
+    "no schedule stopped": """
+        select s.name, s.status, s.reason, max(f.fire_time) from skiplane.schedule s
+        left join skiplane.fire f on f.schedule_id = s.id
+        group by s.id, s.name, s.status, s.reason
+        having s.status <> 'PAUSED' or max(f.fire_time) is null or max(f.fire_time)
+            < (select max(fire_time) from skiplane.fire) - interval '2 seconds'""",
+    "a fire has its task, and a task its fire": """
+        select f.*, t.id from skiplane.fire f
+        full join (select * from skiplane.task where metadata ? 'cron_id') t on t.id = f.task_id
+        where t.id is null and f.outcome <> 'skipped' or f.schedule_id is null""",
     "an end is not before its start": """
         select id from skiplane.outcome where finished_at < started_at""",
     "an acknowledged workflow exists, once for its key": """
@@ -152,6 +168,7 @@ FIGURES = """
         union all select 'tasks ended because of others', count(*)
         from skiplane.outcome where attempt = 0 and error_type in ('UpstreamFailed', 'Skipped')
         union all select 'exactly-once writes', count(*) from effect
+        union all select 'fires ' || outcome, count(*) from skiplane.fire group by outcome
     ) f order by 1"""
 
 

@@ -113,6 +113,40 @@ async def steps(ctx: Context) -> int:
     return done
 
 
+def _wait_for(gate: str) -> None:
+    path = Path(os.environ["SKIPLANE_CHAOS_FOLDER"]) / gate
+    while not path.exists():
+        time.sleep(0.01)
+
+
+@app.task("gated", **PATIENT)
+async def gated(ctx: Context, gate: str) -> int:
+    """Tell where it runs, and run until a file is there."""
+    mark("watched", ctx.task_id, ctx.fence, os.getpid(), time.monotonic())
+    await asyncio.to_thread(_wait_for, gate)
+    return ctx.fence
+
+
+@app.task("gated_pooled", **PATIENT)
+def gated_pooled(ctx: SyncContext, gate: str) -> int:
+    """As ``gated``, in a pool process."""
+    mark("watched", ctx.task_id, ctx.fence, os.getppid(), time.monotonic())
+    _wait_for(gate)
+    return ctx.fence
+
+
+@app.task("tick", **PATIENT)
+async def tick(ctx: Context) -> str:
+    """Made by a schedule."""
+    return str(ctx.metadata["fire_time"])
+
+
+@app.task("replaceable", **PATIENT)
+async def replaceable() -> None:
+    """Made by a schedule, whose next fire comes before it ends."""
+    await asyncio.sleep(1.5)
+
+
 @app.task("watched", max_retries=5, retry_delay=0)
 async def watched(ctx: Context, seconds: float, again: float = 0) -> str:
     """Tell where and when it runs; take ``seconds`` at first, and then ``again``."""

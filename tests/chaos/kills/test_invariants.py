@@ -90,6 +90,39 @@ def test_a_task_in_two_places_or_none_is_seen(dsn: str, conn: Connection):
     assert sorted(len(row[1]) for row in misplaced(dsn)) == [1, 1, 2]
 
 
+def test_a_fire_that_is_lost_doubled_or_without_its_task_is_seen(conn: Connection, rules: Any):
+    conn.execute("select skiplane.create_cron_task('s', '* * * * * *', 'tick')")
+    conn.execute(
+        "insert into skiplane.fire (schedule_id, fire_time, shard, day, fired_at, outcome, task_id)"
+        " select id, t, 0, skiplane._fire_day(skiplane.clock()), t, 'fired', gen_random_uuid()"
+        " from skiplane.schedule, unnest(array['2030-01-01Z', '2030-01-01 00:00:05Z']"
+        "::timestamptz[]) t"
+    )
+    task_id = end(conn, "tick")
+    conn.execute(
+        """update skiplane.task set metadata = '{"cron_id": "x"}' where id = %s""", [task_id]
+    )
+    wrong = {
+        "no fire was lost: each schedule has one for each second",
+        "a fire has its task, and a task its fire",
+        "no schedule stopped",
+    }
+    assert rules() == wrong
+
+
+def test_a_fire_that_happened_twice_is_seen(conn: Connection, rules: Any):
+    conn.execute("select skiplane.create_cron_task('s', '* * * * * *', 'tick')")
+    conn.execute("update skiplane.schedule set status = 'PAUSED'")
+    conn.execute("select skiplane._make_partition('fire', '2030-01-01')")
+    for day in ("skiplane._fire_day(skiplane.clock())", "date '2030-01-01'"):
+        conn.execute(
+            "insert into skiplane.fire (schedule_id, fire_time, shard, day, fired_at, outcome)"
+            f" select id, '2030-01-01Z', 0, {day}, '2030-01-01Z', 'skipped'"
+            " from skiplane.schedule".encode()
+        )
+    assert "a fire happened once" in rules()
+
+
 def submit_graph(conn: Connection) -> list[str]:
     """Submit a workflow of two tasks, and give their ids."""
     spec = [

@@ -1,96 +1,5 @@
--- Submitting a workflow: its rows, and its tasks as PENDING, SCHEDULED (no dependencies) or BLOCKED.
+-- Storing a workflow: its rows, and its tasks as PENDING, SCHEDULED (no dependencies) or BLOCKED.
 -- Locks: the idempotency key, then inserts, which wait for nobody.
-
--- What tasks with equal options have in common. A delay counts from the moment at which a task may start, so for one
--- that waits for others it is not known yet when it is due.
-create or replace function skiplane._workflow_template(p_options jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamptz)
-returns skiplane.task language plpgsql volatile
-as $$
-declare
-    t skiplane.task;
-    v_own jsonb := coalesce(nullif(p_options -> 'metadata', 'null'), '{}');
-begin
-    if p_metadata is not null then
-        if jsonb_typeof(v_own) = 'object' then
-            v_own := p_metadata || v_own;
-        end if;
-        p_options := p_options || jsonb_build_object('metadata', v_own);
-    end if;
-    t := skiplane._object_template(p_options, p_now);
-    if t.tenant_id <> p_tenant_id then
-        perform skiplane._refuse('SK001', 'metadata.tenant_id', t.tenant_id, 'a task is not of the tenant of its workflow',
-            'name the tenant in the metadata of the workflow');
-    end if;
-    return t;
-end
-$$;
-
-comment on function skiplane._workflow_template(jsonb, jsonb, text, timestamptz) is 'Reads the options of tasks of a workflow.';
-
--- One template for each set of equal options, and for each task the number of its template.
-create or replace function skiplane._workflow_templates(
-    p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamptz,
-    out templates skiplane.task[], out delays double precision[], out numbers integer[]
-) language plpgsql volatile
-as $$
-declare
-    g record;
-    v_place integer;
-    v_state text;
-    v_field text;
-    v_message text;
-    v_detail text;
-    v_hint text;
-begin
-    templates := '{}';
-    delays := '{}';
-    numbers := array_fill(0, array[jsonb_array_length(p_tasks)]);
-    for g in
-        select x.value - '{name,payload,dependencies,trigger}'::text[] as options, array_agg(x.ord::integer) as places
-        from jsonb_array_elements(p_tasks) with ordinality as x (value, ord) group by 1 order by min(x.ord)
-    loop
-        v_place := g.places[1];
-        templates := templates || skiplane._workflow_template(g.options, p_metadata, p_tenant_id, p_now);
-        delays := delays || skiplane._number_field(g.options, 'delay_seconds', null);
-        foreach v_place in array g.places loop
-            numbers[v_place] := cardinality(templates);
-        end loop;
-    end loop;
-exception when sqlstate 'SK001' or sqlstate 'SK007' then
-    get stacked diagnostics v_state = returned_sqlstate, v_field = column_name, v_message = message_text,
-        v_detail = pg_exception_detail, v_hint = pg_exception_hint;
-    perform skiplane._refuse(v_state, format('tasks[%s].%s', v_place - 1, v_field), v_detail, v_message, v_hint);
-end
-$$;
-
-comment on function skiplane._workflow_templates(jsonb, jsonb, text, timestamptz) is
-'The options of submitted tasks, checked as those of any task; a refusal names the place in the list.';
-
-create or replace function skiplane._check_payloads_and_triggers(p_tasks jsonb) returns void
-language plpgsql immutable
-as $$
-declare r record;
-begin
-    for r in
-        select x.value, x.ord - 1 as place from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)
-        where octet_length((x.value -> 'payload')::text) > 1048576 or skiplane._unreadable_json((x.value -> 'payload')::text) is not null
-            or x.value ->> 'trigger' not in ('all_success', 'all_done', 'any_failed')
-            or (x.value ? 'trigger' and x.value ->> 'trigger' <> 'all_success'
-                and coalesce(x.value -> 'dependencies', '[]') in ('[]', 'null'))
-    loop
-        perform skiplane._check_json(format('tasks[%s].payload', r.place), (r.value -> 'payload')::text, 1048576);
-        continue when r.value -> 'trigger' is null or jsonb_typeof(r.value -> 'trigger') = 'null';
-        perform skiplane._check_choice(format('tasks[%s].trigger', r.place), r.value ->> 'trigger', '{all_success,all_done,any_failed}');
-        if r.value ->> 'trigger' <> 'all_success' and coalesce(r.value -> 'dependencies', '[]') in ('[]', 'null') then
-            perform skiplane._refuse('SK001', format('tasks[%s].trigger', r.place), r.value ->> 'trigger',
-                'a trigger without dependencies', 'name what the task waits for in dependencies, or take the trigger away');
-        end if;
-    end loop;
-end
-$$;
-
-comment on function skiplane._check_payloads_and_triggers(jsonb) is
-'Refuses payloads that cannot be stored, unknown triggers, and triggers of tasks that wait for nothing.';
 
 create or replace function skiplane._store_graph(
     p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]
@@ -115,22 +24,26 @@ comment on function skiplane._store_graph(uuid[], date, text[], text[], integer[
 
 -- p_numbers: which template each task has; p_waiting: how many dependencies.
 create or replace function skiplane._store_members(
-    p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_waiting integer[],
-    p_triggers text[], p_payloads json[]
+    p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_later boolean[],
+    p_waiting integer[], p_triggers text[], p_payloads json[]
 ) returns void language plpgsql volatile
 as $$
 declare
     t skiplane.task;
     v_shard smallint := skiplane.task_shard(p_ids[1]);
+    v_day date := p_templates[1].day;
+    v_now timestamptz := p_templates[1].created_at;
     v_lanes bigint[];
-    v_later boolean := false;
+    v_estimates integer[];
+    v_expiries timestamptz[];
 begin
     for v_number in 1 .. cardinality(p_templates) loop
         t := p_templates[v_number];
         v_lanes[v_number] := skiplane._lane_for(v_shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key);
-        v_later := v_later or t.scheduled_at > t.created_at;
+        v_estimates[v_number] := t.estimate;
+        v_expiries[v_number] := t.expires_at;
     end loop;
-    if v_later then
+    if true = any (p_later) then
         perform skiplane._store_timer(p_ids[n.ord + 1], g.scheduled_at, 'SCHEDULED', null, n.payload,
             skiplane._member_template(g.template, v_shard, p_ids[1]), 0::smallint, 0)
         from unnest(p_numbers, p_waiting, p_payloads) with ordinality as n (number, waiting, payload, ord)
@@ -151,21 +64,20 @@ begin
     join unnest(p_templates) with ordinality as g on g.ordinality = n.number
     where g.scheduled_at <= g.created_at or n.waiting > 0;
     insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
-    select p_ids[n.ord + 1], v_shard, v_lanes[n.number], g.created_at, coalesce(g.estimate, 2147483647), g.day, 0, 0, g.expires_at
+    select p_ids[n.ord + 1], v_shard, v_lanes[n.number], v_now, coalesce(v_estimates[n.number], 2147483647), v_day, 0, 0,
+        v_expiries[n.number]
     from unnest(p_numbers, p_waiting) with ordinality as n (number, waiting, ord)
-    join unnest(p_templates) with ordinality as g on g.ordinality = n.number
-    where n.waiting = 0 and g.scheduled_at <= g.created_at;
+    where n.waiting = 0 and not p_later[n.number];
     insert into skiplane.blocked (id, shard, day, lane, estimate, expires_at, run_when, waiting)
-    select p_ids[n.ord + 1], v_shard, g.day, case when g.scheduled_at <= g.created_at then v_lanes[n.number] end, g.estimate,
-        g.expires_at, n.run_when, n.waiting
+    select p_ids[n.ord + 1], v_shard, v_day, case when not p_later[n.number] then v_lanes[n.number] end, v_estimates[n.number],
+        v_expiries[n.number], n.run_when, n.waiting
     from unnest(p_numbers, p_waiting, p_triggers) with ordinality as n (number, waiting, run_when, ord)
-    join unnest(p_templates) with ordinality as g on g.ordinality = n.number
     where n.waiting > 0;
     perform skiplane._wake(q.queue) from (select distinct g.queue from unnest(p_templates) as g) q;
 end
 $$;
 
-comment on function skiplane._store_members(uuid[], skiplane.task[], integer[], double precision[], integer[], text[], json[]) is
+comment on function skiplane._store_members(uuid[], skiplane.task[], integer[], double precision[], boolean[], integer[], text[], json[]) is
 'Stores the tasks of a workflow: those without dependencies as any task, the others for later.';
 
 create or replace function skiplane._member_template(p_template skiplane.task, p_shard smallint, p_workflow_id uuid)
@@ -224,20 +136,18 @@ begin
     end if;
     insert into skiplane.workflow (id, shard, day, name, tenant_id, task_count, idempotency_key, metadata, definition, created_at)
     values (v_ids[1], v_shard, (g.templates)[1].day, p_name, v_tenant, cardinality(v_names), p_idempotency_key, nullif(p_metadata, '{}'),
-        (select jsonb_agg(x.value - 'payload' order by x.ord) from jsonb_array_elements(p_tasks) with ordinality as x (value, ord)), v_now);
+        e.definition, v_now);
     insert into skiplane.workflow_state (id, shard, day, status, pending)
     values (v_ids[1], v_shard, (g.templates)[1].day, 'RUNNING', cardinality(v_names));
     perform skiplane._store_graph(v_ids, (g.templates)[1].day, v_names, e.triggers, e.froms, e.tos, case
         when array_remove(g.delays, null) <> '{}' then
             array(select (g.delays)[n.number] from unnest(g.numbers) with ordinality as n (number, ord) order by n.ord) end);
-    perform skiplane._store_members(v_ids, g.templates, g.numbers, g.delays, v_waiting, e.triggers, e.payloads);
+    perform skiplane._store_members(v_ids, g.templates, g.numbers, g.delays, g.later, v_waiting, e.triggers, e.payloads);
     return jsonb_build_object('workflow_id', v_ids[1], 'workflow_name', p_name, 'status', 'RUNNING',
         'created_at', skiplane._utc_text(v_now), 'duplicate', false, 'tasks', (
             select jsonb_agg(jsonb_build_object('name', u.name, 'task_id', v_ids[u.ord + 1], 'status', case
-                when v_waiting[u.ord] > 0 then 'BLOCKED' when t.scheduled_at > t.created_at then 'SCHEDULED' else 'PENDING' end)
-                order by u.ord)
-            from unnest(v_names, g.numbers) with ordinality as u (name, number, ord)
-            join unnest(g.templates) with ordinality as t on t.ordinality = u.number));
+                when u.waiting > 0 then 'BLOCKED' when (g.later)[u.number] then 'SCHEDULED' else 'PENDING' end) order by u.ord)
+            from unnest(v_names, g.numbers, v_waiting) with ordinality as u (name, number, waiting, ord)));
 end
 $$;
 
