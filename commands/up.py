@@ -55,9 +55,9 @@ def up(
     """Run everything here, on an embedded PostgreSQL.
 
     A database, a scheduler, a worker, the REST API and the dashboard, until Ctrl-C;
-    nothing is left running then, and the data stays for the next time. Other commands on this machine
-    find the database by themselves. Without --app the worker runs a small demo,
-    which is submitted to it all the time unless --no-demo is given.
+    nothing is left running then, and the data stays for the next time. Other commands
+    on this machine find the database by themselves. Without --app the worker runs a
+    small demo, which is submitted to it all the time unless --no-demo is given.
 
     With --json it prints one line when it is ready, with dsn, web, key and pid.
     """
