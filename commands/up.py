@@ -54,10 +54,10 @@ def up(
 ) -> None:
     """Run everything here, on an embedded PostgreSQL.
 
-    A database, a scheduler, a worker and the REST API, until Ctrl-C; nothing is left running
-    then, and the data stays for the next time. Other commands on this machine
-    find the database by themselves. Without --app the worker runs a small demo,
-    which is submitted to it all the time unless --no-demo is given.
+    A database, a scheduler, a worker, the REST API and the dashboard, until Ctrl-C;
+    nothing is left running then, and the data stays for the next time. Other commands
+    on this machine find the database by themselves. Without --app the worker runs a
+    small demo, which is submitted to it all the time unless --no-demo is given.
 
     With --json it prints one line when it is ready, with dsn, web, key and pid.
     """
@@ -199,7 +199,7 @@ def _wait_web(web: Web, children: list[Child], stop: threading.Event) -> bool:
 def _headline(config: Config, dsn: str, web: Web) -> list[str]:
     return [
         f"Skiplane is up. Data and logs: {config.data_dir}  Database: {dsn}",
-        f"API: {web.url}  Key: {web.key}",
+        f"Dashboard: {web.url}/ui  API: {web.url}  Key: {web.key}",
         """In another terminal: skiplane submit demo.greet '{"name": "you"}' --wait""",
         "Ctrl-C stops everything.",
     ]

@@ -35,7 +35,7 @@ DEFAULT_PORT = 8080
 )
 @configured("dsn", "prepare", "log_format", "log_level")
 def web(config: Config, host: str, port: int, processes: int, connections: int) -> None:
-    """Serve the REST API.
+    """Serve the REST API and the dashboard (/ui).
 
     Every route but the probes needs an API key: `skiplane keys create`. The contract
     is at /openapi.json. A database that is away it waits for, answering 503 meanwhile.

@@ -180,6 +180,17 @@ class Depth(ShardLoop):
         return await calls.refresh_depth(conn, shard)
 
 
+class Rollup(ShardLoop):
+    """Counts what ended, for dashboards and analytics."""
+
+    name: ClassVar[str] = "rollup"
+    patience: ClassVar[float] = 3600.0
+
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
+        """Count the next ten seconds; the database says when to come again."""
+        return await calls.refresh_rollup(conn, shard)
+
+
 class Overflow(ShardLoop):
     """Moves tasks of low priority back to queues that have room again."""
 

@@ -27,6 +27,7 @@ from .loops import (
     Overflow,
     Partitions,
     Promote,
+    Rollup,
     Wake,
 )
 
@@ -112,6 +113,7 @@ class Scheduler:
             Queued(cron, shards),
             Limits(clock, shards),
             Depth(upkeep, shards),
+            Rollup(upkeep, shards),
             Overflow(upkeep, shards),
             Partitions(upkeep),
             History(upkeep),

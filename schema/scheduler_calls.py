@@ -145,6 +145,11 @@ async def refresh_depth(conn: AsyncConnection, shard: int) -> float:
     return float((await _row(conn, "select skiplane.refresh_depth(%s)", (shard,)))[0])
 
 
+async def refresh_rollup(conn: AsyncConnection, shard: int) -> float:
+    """Count what ended in the next ten seconds; give the seconds until the next call."""
+    return float((await _row(conn, "select skiplane.refresh_rollup(%s)", (shard,)))[0])
+
+
 async def return_overflow(conn: AsyncConnection, limit: int, shard: int) -> int:
     """Move up to ``limit`` tasks back from overflow queues; give their number."""
     return int((await _row(conn, "select skiplane.return_overflow(%s, %s)", (limit, shard)))[0])

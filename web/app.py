@@ -10,6 +10,8 @@ from .access import guard
 from .api import dead_letters, events, fleet, keys, probes, schedules, tasks, workflows
 from .api.routes import AnyRequest
 from .contract import FLOWS, TASKS
+from .dashboard import door
+from .dashboard.handlers import HANDLERS as PAGES
 from .gate import Gate
 from .problems import MEDIA_TYPE, Problem, problem_of
 from .services import Services
@@ -24,6 +26,7 @@ HANDLERS = [
     *keys.HANDLERS,
     *events.HANDLERS,
     *probes.HANDLERS,
+    *PAGES,
 ]
 
 
@@ -50,11 +53,15 @@ def create_app(settings: WebSettings, services: Services | None = None) -> Gate:
     )
     most = settings.max_batch_body
     limits = {"": settings.max_body, TASKS + "/batch": most, FLOWS: most}
-    return Gate(app, shared.keys, shared.metrics, limits)
+    return Gate(app, shared.keys, shared.metrics, limits, door.Door(shared.sessions))
 
 
 def _refuse(request: AnyRequest, error: Any) -> "Response[bytes]":
     problem = _of_framework(error) if isinstance(error, HTTPException) else problem_of(error)
+    if door.owns(request.scope["path"]):
+        status, headers, body = door.refusal(problem, request.scope)
+        kind = headers.pop("content-type")
+        return Response(content=body, status_code=status, headers=headers, media_type=kind)
     request_id = request.scope["state"].get("request_id")
     return Response(
         content=problem.body(request_id),

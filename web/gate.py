@@ -8,12 +8,13 @@ import itertools
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import structlog
 
 from .access import OPEN, Keys
+from .dashboard import door
 from .metrics import Metrics
 from .problems import MEDIA_TYPE, Problem, problem_of
 
@@ -43,7 +44,14 @@ _HEADERS = [
 class Gate:
     """Wraps the application."""
 
-    def __init__(self, app: App, keys: Keys, metrics: Metrics, limits: dict[str, int]) -> None:
+    def __init__(
+        self,
+        app: App,
+        keys: Keys,
+        metrics: Metrics,
+        limits: dict[str, int],
+        pages: door.Door,
+    ) -> None:
         """Prepare it.
 
         Args:
@@ -51,11 +59,13 @@ class Gate:
             keys: Who may pass.
             metrics: Where requests are counted.
             limits: Largest body by whole path; the empty path is for all others.
+            pages: Who may see the dashboard.
         """
         self._app = app
         self._keys = keys
         self._metrics = metrics
         self._limits = limits
+        self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -75,13 +85,18 @@ class Gate:
         try:
             most = self._limits.get(scope["path"], self._limits[""])
             _check_length(headers, most)
-            if (scope["method"], scope["path"]) not in OPEN:
+            if door.owns(scope["path"]):
+                await self._pages.admit(scope)
+            elif (scope["method"], scope["path"]) not in OPEN:
                 state["principal"] = await self._keys.principal(headers)
             await self._app(scope, _Counted(receive, most), answer)
         except Exception as error:
             if answer.status:
                 raise
-            await answer.refuse(problem_of(error))
+            if door.owns(scope["path"]):
+                await answer.give(*door.refusal(problem_of(error), scope))
+            else:
+                await answer.refuse(problem_of(error))
         finally:
             self._metrics.count(
                 scope["method"], state.get("route"), answer.status, time.perf_counter() - begun
@@ -109,13 +124,13 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, problem: Problem) -> None:
-        body = problem.body(self._request_id)
-        headers = [
-            (b"content-type", MEDIA_TYPE.encode()),
-            (b"content-length", str(len(body)).encode()),
-            *((name.encode(), value.encode()) for name, value in problem.headers.items()),
-        ]
-        await self({"type": "http.response.start", "status": problem.status, "headers": headers})
+        headers = {"content-type": MEDIA_TYPE, **problem.headers}
+        await self.give(problem.status, headers, problem.body(self._request_id))
+
+    async def give(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        pairs.append((b"content-length", str(len(body)).encode()))
+        await self({"type": "http.response.start", "status": status, "headers": pairs})
         await self({"type": "http.response.body", "body": body})
 
 

@@ -7,6 +7,7 @@ from litestar import Request
 
 from .access import Keys, Principal
 from .budgets import Budgets
+from .dashboard.sessions import Sessions
 from .database import Database
 from .events import Stream
 from .metrics import Metrics
@@ -28,6 +29,7 @@ class Services:
         self.settings = settings
         self.database = Database(settings.dsn, settings.connections, settings.prepare)
         self.keys = Keys(self.database)
+        self.sessions = Sessions(self.database)
         self.metrics = Metrics()
         self.budgets = Budgets(self.database)
         self.pressure = Pressure(self.database)

@@ -10,6 +10,11 @@ create table skiplane.dead (
     error_message text,
     task jsonb not null,
     fence integer not null,
+    -- The same expression as in skiplane._fingerprint.
+    fingerprint text generated always as (
+        md5(coalesce(error_type, '') || ' ' || regexp_replace(regexp_replace(left(coalesce(error_message, ''), 500),
+            '''[^'']*''|"[^"]*"', '?', 'g'), '[0-9a-fA-F]{8,}(-[0-9a-fA-F]{4,})*|[0-9]+', '#', 'g'))
+    ) stored,
     primary key (id, shard)
 );
 
@@ -24,10 +29,12 @@ comment on column skiplane.dead.error_type is 'Class of the last error.';
 comment on column skiplane.dead.error_message is 'Message of the last error.';
 comment on column skiplane.dead.task is 'Copy of the task row.';
 comment on column skiplane.dead.fence is 'Number of the last claim.';
+comment on column skiplane.dead.fingerprint is 'Kind of the last error: errors that differ in numbers, ids and quoted text only are one.';
 
 create index dead_type on skiplane.dead (task_type, id);
 create index dead_queue on skiplane.dead (queue, id);
 create index dead_tenant on skiplane.dead (tenant_id, id);
+create index dead_fingerprint on skiplane.dead (fingerprint, id);
 
 create table skiplane.idempotency (
     tenant_id text not null,

@@ -1,0 +1,1 @@
+"""The dashboard: pages for people, rendered here, with little script and none from elsewhere."""
