@@ -15,7 +15,7 @@ COMMANDS = {
     "up": ("up:up", "Run everything here, on an embedded PostgreSQL."),
     "worker": ("worker:worker", "Claim tasks and run them."),
     "scheduler": ("scheduler:scheduler", "Release what is due, recover what is lost."),
-    "web": ("web:web", "Serve the REST API."),
+    "web": ("web:web", "Serve the REST API and the dashboard (/ui)."),
     "migrate": ("migrate:migrate", "Bring the database to this version."),
     "doctor": ("doctor:doctor", "Check the database and say what is wrong."),
     "submit": ("submit:submit", "Submit a task."),
