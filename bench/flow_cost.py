@@ -1,8 +1,7 @@
 """What flow control costs: throughput with limits, with many tenants, and one light tenant.
 
-``python bench/flow_cost.py DSN`` works in a database of its own choice of yours that
-is migrated and otherwise idle; it empties the hot tables. All figures are ratios
-of alternating runs.
+``python bench/flow_cost.py DSN`` needs a migrated database that nobody uses: it
+empties the hot tables. All throughputs are ratios of alternating runs.
 """
 
 import json
@@ -41,7 +40,8 @@ def drain(dsn: str, loops: int, limit: int = BATCH) -> float:
 
     def loop(number: int) -> None:
         with connect(dsn) as conn:
-            worker, cursor, lease, ids, empty = uuid.uuid4(), None, None, [], 0
+            worker, cursor, lease, empty = uuid.uuid4(), None, None, 0
+            ids: list[str] = []
             while empty < 5:
                 row = conn.execute(
                     "select lease_id, tasks, cursor::text from skiplane.finish_and_claim("
@@ -85,7 +85,8 @@ def plain(conn: psycopg.Connection[Any]) -> None:
 def limited(conn: psycopg.Connection[Any]) -> None:
     reset(conn, 1, 15_000)
     conn.execute(
-        "select skiplane.set_task_type('work', p_rate_limit => '1000000/s', p_concurrency => 100000)"
+        "select skiplane.set_task_type("
+        "'work', p_rate_limit => '1000000/s', p_concurrency => 100000)"
     )
     while conn.execute("select from skiplane.flow_change").fetchall():
         conn.execute("select skiplane.refresh_flow()")
