@@ -20,6 +20,7 @@ COMMANDS = {
     "submit": ("submit:submit", "Submit a task."),
     "task": ("task:task", "Look at tasks; cancel, edit or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
+    "webhook": ("webhook:webhook", "Tell a URL of what happens."),
     "top": ("top:top", "Watch queues and workers live."),
     "bench": ("bench:bench", "Measure what this database can do."),
 }

@@ -51,6 +51,14 @@ create table skiplane.action (
     constraint action_pkey PRIMARY KEY (task_id, n, shard)
 );
 
+create table skiplane.allowed_procedure (
+    signature text not null,
+    role text not null,
+    allowed_at timestamp with time zone not null,
+    allowed_by text not null,
+    constraint allowed_procedure_pkey PRIMARY KEY (signature)
+);
+
 create table skiplane.applied_file (
     name text not null,
     checksum text not null,
@@ -158,6 +166,7 @@ create table skiplane.lease (
     attempts smallint[] not null,
     fences integer[] not null,
     started timestamp with time zone[] not null,
+    callbacks boolean default false not null,
     constraint lease_pkey PRIMARY KEY (lease_id, shard),
     constraint lease_ids_check CHECK ((cardinality(ids) > 0))
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
@@ -307,6 +316,23 @@ create table skiplane.watermark (
     constraint watermark_pkey PRIMARY KEY (shard, n)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 
+create table skiplane.webhook (
+    webhook_id uuid not null,
+    name text not null,
+    url text not null,
+    secret text not null,
+    events text[] not null,
+    tenant_id text,
+    task_type text,
+    queue text,
+    delivery_queue text,
+    enabled boolean default true not null,
+    created_at timestamp with time zone not null,
+    created_by text not null,
+    constraint webhook_pkey PRIMARY KEY (webhook_id),
+    constraint webhook_events_check CHECK ((cardinality(events) > 0))
+);
+
 create table skiplane.worker (
     worker_id uuid not null,
     name text not null,
@@ -430,6 +456,15 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._active_day(p_now timestamp with time zone) returns date
 --   plpgsql, volatile
 
+-- function skiplane._announce(p_event text, p_tenant_id text, p_queue text, p_data jsonb, p_shard smallint) returns integer
+--   plpgsql, volatile
+
+-- function skiplane._announce_ends(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._announce_successes(p_ids uuid[], p_days date[], p_shard smallint, p_called_back boolean) returns void
+--   plpgsql, volatile
+
 -- function skiplane._body(p_task skiplane.task, p_scheduled_at timestamp with time zone, p_delay_seconds double precision) returns jsonb
 --   sql, stable
 
@@ -472,10 +507,13 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_payload(p_field text, p_text text) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_secret(p_secret text) returns void
+--   plpgsql, immutable
+
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
 --   plpgsql, volatile
 
--- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision) returns record
+-- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT callbacks boolean) returns record
 --   plpgsql, volatile
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
@@ -487,7 +525,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
 
--- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision) returns record
+-- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision, OUT callbacks boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_is_over(p_parent text, p_day date) returns boolean
@@ -571,6 +609,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile
 
+-- function skiplane._is_subscribed_to_success() returns boolean
+--   sql, stable
+
 -- function skiplane._is_suspect(p_id uuid, p_shard smallint, p_day date) returns boolean
 --   sql, stable
 
@@ -589,8 +630,11 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._lease_rows(p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone) returns record
+-- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT callbacks boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._literal(p_value jsonb, p_type oid) returns text
+--   sql, stable
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
@@ -619,6 +663,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
 --   plpgsql, volatile
 
+-- function skiplane._new_secret() returns text
+--   sql, volatile
+
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
 --   plpgsql, immutable
 
@@ -643,6 +690,12 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._priority_shares(p_limit integer, p_active smallint[], p_credit jsonb) returns TABLE(priority smallint, share integer, credit double precision)
 --   plpgsql, immutable
 
+-- function skiplane._procedure_arguments(p_function pg_proc, p_arguments jsonb, p_named boolean) returns text
+--   plpgsql, stable
+
+-- function skiplane._put_delivery(p_shard smallint, p_tenant_id text, p_queue text, p_webhook_id uuid, p_url text, p_event jsonb, p_metadata jsonb) returns uuid
+--   plpgsql, volatile
+
 -- function skiplane._put_ready(p_task skiplane.task, p_due_at timestamp with time zone, p_attempt smallint, p_fence integer) returns void
 --   plpgsql, volatile
 
@@ -666,6 +719,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
+
+-- function skiplane._refuse_unknown_webhook(p_webhook_id uuid) returns void
+--   plpgsql, immutable
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -697,6 +753,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task) returns skiplane.submitted
 --   plpgsql, stable
 
+-- function skiplane._subscribed(p_event text, p_tenant_id text, p_task_type text, p_queue text) returns TABLE(webhook_id uuid, delivery_queue text)
+--   sql, stable
+
 -- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
@@ -711,6 +770,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._task_document(p_task_id uuid) returns jsonb
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._task_event(p_task skiplane.task, p_outcome skiplane.outcome) returns jsonb
+--   sql, stable
 
 -- function skiplane._task_template(p_task_type text, p_queue text, p_priority text, p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamp with time zone, p_callback_url text, p_metadata jsonb, p_now timestamp with time zone) returns skiplane.task
 --   plpgsql, volatile
@@ -742,6 +804,18 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._webhook_document(p_webhook skiplane.webhook) returns jsonb
+--   sql, stable
+
+-- function skiplane.allow_procedure(p_procedure text, p_role text, p_actor text DEFAULT NULL::text) returns text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.announce_alert(p_name text, p_state text DEFAULT 'firing'::text, p_summary text DEFAULT NULL::text, p_labels jsonb DEFAULT '{}'::jsonb, p_tenant_id text DEFAULT 'default'::text) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.callback_secret(p_tenant_id text DEFAULT 'default'::text) returns text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
@@ -754,6 +828,15 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.create_webhook(p_name text, p_url text, p_events text[] DEFAULT '{task}'::text[], p_tenant_id text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_secret text DEFAULT NULL::text, p_delivery_queue text DEFAULT NULL::text, p_enabled boolean DEFAULT true, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.delete_webhook(p_webhook_id uuid, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.disallow_procedure(p_procedure text) returns boolean
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.discard_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
@@ -762,6 +845,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.enable_webhook(p_webhook_id uuid, p_enabled boolean, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
@@ -796,7 +882,13 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.list_webhooks(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor uuid DEFAULT NULL::uuid) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
+
+-- function skiplane.prepare_procedure(p_procedure text, p_arguments jsonb, OUT role text, OUT statement text) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.promote_tasks(p_limit integer DEFAULT 1000, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT promoted integer, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
@@ -859,6 +951,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.task_shard(p_task_id uuid) returns smallint
 --   sql, immutable, strict, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.test_webhook(p_webhook_id uuid, p_within text DEFAULT NULL::text) returns uuid
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.unregister_worker(p_worker_id uuid) returns void
 --   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
@@ -869,6 +964,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.wake_workers(p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
+
+-- function skiplane.webhook_target(p_task_id uuid, OUT url text, OUT secret text) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.worker_channel(p_worker_id uuid) returns text

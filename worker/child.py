@@ -22,6 +22,7 @@ from ..log import setup_logging
 from ..schema.errors import NotAllowed, NotInstalled, from_driver
 from ..schema.migrate import MigrationError
 from .begun import Begun
+from .builtin import NotifyUnusable, register
 from .children import watch_popen
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
@@ -86,11 +87,17 @@ def load(settings: WorkerSettings) -> Registry:
     except Exception as error:
         log.exception("the app cannot be imported")
         raise Unusable(f"importing {settings.app!r} raised {type(error).__name__}") from error
+    if settings.app and not registry.names():
+        raise Unusable(f"the app {settings.app!r} defines no tasks")
+    try:
+        register(registry, settings)
+    except NotifyUnusable as error:
+        raise Unusable(str(error)) from error
     unknown = [name for name in settings.types if registry.get(name) is None]
     if unknown:
         raise Unusable(f"the app has no task types {', '.join(unknown)} (--types)")
     if not registry.names():
-        raise Unusable(f"the app {settings.app!r} defines no tasks")
+        raise Unusable("there are no tasks: give --app, or leave out --no-builtin-tasks")
     return registry
 
 

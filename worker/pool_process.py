@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from ..schema.pools import SyncPool
+from .builtin import register
 from .context import SyncContext
 from .coroutines import Coroutines
 from .document import ClaimedTask
@@ -68,6 +69,7 @@ class PoolProcess:
         cancels: int,
     ) -> None:
         self._registry: Registry = load_registry(settings.app)
+        register(self._registry, settings)
         self._worker_id = worker_id
         self._pool = SyncPool(settings.dsn, _CONNECTIONS, role="task", prepare=settings.prepare)
         self._stream = stream

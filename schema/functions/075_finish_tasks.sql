@@ -3,7 +3,8 @@
 -- Takes tasks out of a lease; the lease goes with its last one. Arrays of what was really in it come back.
 create or replace function skiplane._leave_lease(
     p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
-    out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[], out claimed_at timestamptz
+    out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[], out claimed_at timestamptz,
+    out callbacks boolean
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -15,6 +16,7 @@ begin
         return;
     end if;
     claimed_at := l.claimed_at;
+    callbacks := l.callbacks;
     select array_agg(u.id), array_agg(u.day), array_agg(u.attempt), array_agg(u.fence), array_agg(u.started)
     into ids, days, attempts, fences, started
     from unnest(l.ids, l.days, l.attempts, l.fences, l.started) as u (id, day, attempt, fence, started)
@@ -97,7 +99,7 @@ begin
         -- The common case: a whole lease of successes, in its own order.
         delete from skiplane.lease x
         where x.lease_id = p_lease_id and x.shard = p_shard and x.worker_id = p_worker_id and x.ids = v_all
-        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at into l;
+        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.callbacks into l;
         v_whole := found;
     end if;
     if not v_whole then
@@ -114,6 +116,7 @@ begin
     if cardinality(p_task_ids) > 0 then
         perform skiplane._succeed_tasks(p_worker_id, l.ids, l.days, l.attempts, l.fences, l.claimed_at,
             p_task_ids, p_results, p_started_us, p_took_us, v_now, p_shard);
+        perform skiplane._announce_successes(l.ids, l.days, p_shard, l.callbacks);
     end if;
     for r in
         select u.*, f.value as failure from jsonb_array_elements(v_failures) f
