@@ -19,6 +19,7 @@ import structlog
 
 from ..config import Config
 from ..log import setup_logging
+from ..metrics import PortTaken, serve_metrics
 from ..schema.errors import NotAllowed, NotInstalled, from_driver
 from ..schema.migrate import MigrationError
 from .begun import Begun
@@ -26,6 +27,7 @@ from .builtin import NotifyUnusable, register
 from .children import watch_popen
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
+from .metrics import WorkerMetrics
 from .orders import ENDED, READY, STOP, ExitCode, Orders
 from .processes import die_with_parent
 from .registry import Registry
@@ -115,9 +117,12 @@ def _serve(
     gc.set_threshold(20_000, 20, 50)
     loop = new_loop()
     made: list[Worker] = []
+    metrics = _metrics(settings)
 
     async def run() -> ExitCode:
-        worker = Worker(settings, registry, worker_id, guard, own_process=True, begun=begun)
+        worker = Worker(
+            settings, registry, worker_id, guard, own_process=True, begun=begun, metrics=metrics
+        )
         made.append(worker)
         threading.Thread(
             target=_watch, args=(pipe, loop, worker), name="supervisor", daemon=True
@@ -147,6 +152,17 @@ def _serve(
             raise Unusable(str(known)) from error
         log.exception("the worker failed")
         return ExitCode.RESTART
+
+
+def _metrics(settings: WorkerSettings) -> WorkerMetrics | None:
+    if not settings.metrics_port:
+        return None
+    metrics = WorkerMetrics()
+    try:
+        serve_metrics(settings.metrics_port, metrics)
+    except PortTaken as error:
+        raise Unusable(str(error)) from error
+    return metrics
 
 
 def _watch(pipe: Any, loop: Any, worker: Worker) -> None:

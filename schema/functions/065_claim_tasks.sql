@@ -234,6 +234,7 @@ begin
         '{"task_id":"', t.id, '","task_type":', to_json(t.task_type), ',"attempt":', u.attempt, ',"fence":', u.fence,
         ',"queue":', to_json(t.queue), ',"payload":', t.payload, ',"timeout_seconds":' || t.timeout_s,
         case when t.tenant_id <> 'default' then ',"tenant_id":' || to_json(t.tenant_id) end,
+        case when t.scheduled_at > t.created_at then ',"due":' || extract(epoch from t.scheduled_at) end,
         ',"metadata":' || t.metadata::text, ',"max_retries":' || t.max_retries, ',"workflow_id":"' || t.workflow_id || '"',
         case when u.fence > 1 then ',"checkpoint":' || (
             select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard) end,
