@@ -25,10 +25,15 @@ if TYPE_CHECKING:
         TaskFailed,
         TooLarge,
         Unavailable,
+        WorkflowFailed,
     )
     from .schema.records import Status, TaskRecord
+    from .schema.workflow_records import WorkflowRecord, WorkflowStatus
     from .task import Task
     from .worker.context import Context, SyncContext
+    from .workflows.builder import Workflow, workflow
+    from .workflows.handle import WorkflowHandle
+    from .workflows.steps import chain, group, step
 
 # Loaded when first asked for: `skiplane --help` needs no database driver.
 _HOMES = {
@@ -55,6 +60,15 @@ _HOMES = {
     "Retry": "schema.errors",
     "Postpone": "schema.errors",
     "PermanentError": "schema.errors",
+    "WorkflowFailed": "schema.errors",
+    "WorkflowRecord": "schema.workflow_records",
+    "WorkflowStatus": "schema.workflow_records",
+    "Workflow": "workflows.builder",
+    "WorkflowHandle": "workflows.handle",
+    "workflow": "workflows.builder",
+    "chain": "workflows.steps",
+    "group": "workflows.steps",
+    "step": "workflows.steps",
 }
 
 __all__ = [
@@ -81,6 +95,15 @@ __all__ = [
     "Retry",
     "Postpone",
     "PermanentError",
+    "WorkflowFailed",
+    "WorkflowRecord",
+    "WorkflowStatus",
+    "Workflow",
+    "WorkflowHandle",
+    "workflow",
+    "chain",
+    "group",
+    "step",
     "__version__",
 ]
 

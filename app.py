@@ -12,12 +12,14 @@ from typing import Any, Self
 from .config import load_config
 from .declare import Declaring
 from .handle import ResultWaiter
+from .schedules import Cron
 from .schema.errors import Unavailable
 from .schema.pools import AsyncPool, SyncPool
 from .verbs import Verbs
+from .workflows.verbs import WorkflowVerbs
 
 
-class Skiplane(Declaring, Verbs):
+class Skiplane(Declaring, Verbs, WorkflowVerbs):
     """An app: its tasks, and the database in which they wait.
 
     Nothing is opened before it is needed, so an app may be made at import time.
@@ -45,6 +47,11 @@ class Skiplane(Declaring, Verbs):
 
     def __repr__(self) -> str:
         return f"<Skiplane with {len(self.registry.names())} tasks>"
+
+    @property
+    def cron(self) -> Cron:
+        """The verbs of schedules."""
+        return Cron(self)
 
     @property
     def dsn(self) -> str:

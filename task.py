@@ -20,6 +20,7 @@ from .schema.producer import batches, submit_task
 from .schema.records import Submitted
 from .worker.arguments import InvalidPayload
 from .worker.registry import TaskDefinition
+from .workflows.steps import Step
 
 if TYPE_CHECKING:
     from .app import Skiplane
@@ -153,6 +154,25 @@ class Task(Generic[P, R]):
     def payload(self, *args: P.args, **kwargs: P.kwargs) -> bytes:
         """Give the checked JSON that a submission with these arguments would send."""
         return self._payload(args, kwargs)
+
+    def checked_payload(self, item: Any) -> msgspec.Raw:
+        """Give the checked JSON of a dict of arguments, or of the one argument; None is none."""
+        named = {} if item is None else item
+        if isinstance(named, Mapping):
+            return msgspec.Raw(self._payload((), dict(named)))
+        return msgspec.Raw(self._payload((named,), {}))
+
+    def given_options(self) -> dict[str, Any]:
+        """Give the options that were set for this task, by their Python names."""
+        return {**_defaults(self.definition), **self._layer}
+
+    def step(self, *args: P.args, **kwargs: P.kwargs) -> Step:
+        """Give the task with these arguments, checked, as a step of a workflow.
+
+        Raises:
+            InvalidInput: An argument does not fit or cannot be sent as JSON.
+        """
+        return Step(self.name, self._payload(args, kwargs), self._options, self.app)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Submitted]:
         return submit_task(self.name, self._payload(args, kwargs), self._options)

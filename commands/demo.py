@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from .. import Context, Skiplane
-from ..handle import Handle
+from .. import Conflict, Context, Skiplane, chain, group, workflow
 
 app = Skiplane()
 
 NAMES = ("Ada", "Edsger", "Grace", "Barbara", "Donald", "Frances")
 STEPS = 10
+EVERY_FEW_SECONDS = "* * * * * */5"
 
 
 @app.task("demo.greet")
@@ -54,8 +54,36 @@ async def report(ctx: Context, pages: int) -> str:
     return f"{pages} pages"
 
 
-def submissions() -> Iterator[Callable[[], Handle[Any]]]:
-    """Give, for ever, functions that submit a task each: most of them simple ones."""
+@app.task("demo.tick")
+async def tick(ctx: Context) -> str:
+    """Run whenever the demo's schedule fires."""
+    return f"fired for {ctx.metadata['fire_time']}"
+
+
+def make_schedule() -> None:
+    """Let a schedule fire every few seconds; one that is there already goes on."""
+    try:
+        app.cron.create_sync("demo", EVERY_FEW_SECONDS, tick)
+    except Conflict:
+        app.cron.resume_sync(app.cron.find_sync("demo").cron_id)
+
+
+@app.task("demo.count")
+async def count(ctx: Context, number: int = 0) -> int:
+    """Add a number to what its dependencies in a workflow gave."""
+    total: int = number + sum((await ctx.dependency_results()).values())
+    return total
+
+
+def _submit_workflow() -> Any:
+    flow = workflow("demo")
+    flow.add(chain(count.step(1), group(count.step(n) for n in range(1, 4)), count))
+    flow.task(greet.step("the one who fails"), after=list(flow.nodes), trigger="any_failed")
+    return flow.submit_sync()
+
+
+def submissions() -> Iterator[Callable[[], Any]]:
+    """Give, for ever, functions that submit something each: most of them simple tasks."""
     kinds = (
         lambda: greet.submit_sync(name=random.choice(NAMES)),
         lambda: remind.options(delay=5).submit_sync(text="tea", asked_at=_now()),
@@ -64,6 +92,7 @@ def submissions() -> Iterator[Callable[[], Handle[Any]]]:
         lambda: report.submit_sync(pages=STEPS),
         lambda: greet.submit_sync(name=random.choice(NAMES)),
         lambda: broken.submit_sync(amount=random.randint(1, 99)),
+        _submit_workflow,
     )
     return itertools.cycle(kinds)
 

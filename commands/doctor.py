@@ -27,6 +27,7 @@ REMEDIES = {
     "partitions_ahead": "Run `skiplane scheduler`; its log says why it makes none.",
     "orphan_leases": "Run `skiplane scheduler`: it takes these tasks back.",
     "overdue_timers": "Run `skiplane scheduler`, or one more of them.",
+    "overdue_schedules": "Run `skiplane scheduler`, or one more of them.",
     "far_timers": "Run `skiplane scheduler`; its log says why it makes no partitions.",
     "scheduler": "Run `skiplane scheduler`; two of them on different hosts are better.",
 }

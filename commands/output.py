@@ -30,6 +30,10 @@ STATUS_STYLES = {
     "FAILED": "red",
     "CANCELLED": "dim",
     "DEAD": "bold red",
+    "ACTIVE": "green",
+    "PAUSED": "yellow",
+    "INVALID": "bold red",
+    "ENDED": "dim",
 }
 
 

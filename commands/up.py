@@ -20,6 +20,7 @@ from .database import Database
 from .endpoint import Taken, hold, write_endpoint
 from .output import fail, json_option, print_json, refusals
 from .stage import Stage
+from .up_web import Web
 
 DEMO_APP = "skiplane.commands.demo:app"
 SECONDS_BETWEEN_TASKS = 0.7
@@ -53,12 +54,12 @@ def up(
 ) -> None:
     """Run everything here, on an embedded PostgreSQL.
 
-    A database, a scheduler and a worker, until Ctrl-C; nothing is left running
+    A database, a scheduler, a worker and the REST API, until Ctrl-C; nothing is left running
     then, and the data stays for the next time. Other commands on this machine
     find the database by themselves. Without --app the worker runs a small demo,
     which is submitted to it all the time unless --no-demo is given.
 
-    With --json it prints one line when it is ready, with dsn, web and pid.
+    With --json it prints one line when it is ready, with dsn, web, key and pid.
     """
     config = load_config({"dsn": dsn, "data_dir": data_dir})
     stop = _stop_event()
@@ -99,19 +100,20 @@ def _run(
         migrate(dsn)
         # For the children and for the demo's own app.
         os.environ["SKIPLANE_DSN"] = dsn
-        children = _start(stack, config, ["--app", app_name or DEMO_APP, *worker])
         pool = SyncPool(dsn, size=1, role="up")
         stack.callback(pool.close)
         db = Database(pool)
-        if not _wait_ready(db, children, stop, processes):
+        web = Web(stack, config, db)
+        children = [web.child, *_start(stack, config, ["--app", app_name or DEMO_APP, *worker])]
+        if not _wait_ready(db, children, stop, processes) or not _wait_web(web, children, stop):
             return
         write_endpoint(config.data_dir, dsn)
         demo = None if no_demo or app_name else Demo()
         if as_json:
-            print_json({"dsn": dsn, "web": None, "pid": os.getpid()})
+            print_json({"dsn": dsn, "web": web.url, "key": web.key, "pid": os.getpid()})
             _keep(children, stop, demo, None)
         else:
-            with Stage(db, _headline(config, dsn)) as stage:
+            with Stage(db, _headline(config, dsn, web)) as stage:
                 _keep(children, stop, demo, stage)
             with suppress(OSError):  # the terminal may have gone
                 click.echo("Stopping.")
@@ -186,20 +188,33 @@ def _check(children: list[Child]) -> None:
             )
 
 
-def _headline(config: Config, dsn: str) -> list[str]:
+def _wait_web(web: Web, children: list[Child], stop: threading.Event) -> bool:
+    deadline = time.monotonic() + READY_SECONDS
+    while not web.answers():
+        _check(children)
+        if time.monotonic() > deadline:
+            fail(f"The API did not start in time; see {web.child.log}.")
+        if stop.wait(0.05):
+            return False
+    return True
+
+
+def _headline(config: Config, dsn: str, web: Web) -> list[str]:
     return [
         f"Skiplane is up. Data and logs: {config.data_dir}  Database: {dsn}",
+        f"API: {web.url}  Key: {web.key}",
         """In another terminal: skiplane submit demo.greet '{"name": "you"}' --wait""",
         "Ctrl-C stops everything.",
     ]
 
 
 class Demo:
-    """Submits the demo's tasks, one after the other."""
+    """Submits the demo's tasks, one after the other, beside its schedule."""
 
     def __init__(self) -> None:
-        from .demo import submissions
+        from .demo import make_schedule, submissions
 
+        make_schedule()
         self._submissions = submissions()
         self._due_at = time.monotonic()
 

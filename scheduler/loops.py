@@ -163,6 +163,19 @@ class Depth(ShardLoop):
         return await calls.refresh_depth(conn, shard)
 
 
+class Overflow(ShardLoop):
+    """Moves tasks of low priority back to queues that have room again."""
+
+    name: ClassVar[str] = "overflow"
+    limit = 1000
+    pause = 1.0
+
+    async def visit(self, conn: AsyncConnection, shard: int) -> float:
+        """Move one batch; come back at once while there is more."""
+        moved = await calls.return_overflow(conn, self.limit, shard)
+        return 0.0 if moved >= self.limit else self.pause
+
+
 class Partitions(Loop):
     """Makes the partitions of the coming days and drops those past retention."""
 
@@ -197,13 +210,15 @@ class History(Loop):
 class Places:
     """Where the sweeps of each shard have come to."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS_BETWEEN_FULL_LOOKS) -> None:
+        """Prepare it; ``seconds`` lie between two looks at everything."""
+        self._seconds = seconds
         self._places: dict[int, tuple[float, datetime.datetime | None]] = {}
 
     def get(self, shard: int) -> datetime.datetime | None:
         """Give the place, or None when it is time to look at everything."""
         begun, place = self._places.get(shard, (float("-inf"), None))
-        return place if time.monotonic() - begun < SECONDS_BETWEEN_FULL_LOOKS else None
+        return place if time.monotonic() - begun < self._seconds else None
 
     def set(self, shard: int, place: datetime.datetime | None) -> None:
         """Note what a sweep answered."""

@@ -5,6 +5,8 @@ from time import monotonic
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from ..metrics import gauge
+from .cron import Cron
 from .loop import Loop
 
 
@@ -33,10 +35,15 @@ class SchedulerMetrics:
             labels=("loop",),
         )
         now = monotonic()
-        for loop in self._loops():
+        loops = self._loops()
+        for loop in loops:
             turns.add_metric((loop.name, "good"), loop.good_turns)
             turns.add_metric((loop.name, "failed"), loop.failed_turns)
             busy.add_metric((loop.name,), loop.busy_seconds)
             ages.add_metric((loop.name,), max(0.0, now - loop.progress_at))
             overdue.add_metric((loop.name,), max(0.0, loop.overdue_seconds()))
         yield from (turns, busy, ages, overdue)
+        drift = max((loop.drift_seconds() for loop in loops if isinstance(loop, Cron)), default=0.0)
+        yield gauge(
+            "skiplane_cron_drift_seconds", "Largest lateness of a fire in the last minute", drift
+        )

@@ -12,10 +12,12 @@ import structlog
 
 from ..schema import scheduler_calls as calls
 from ..schema.connect import connect_sync
+from ..schema.cron_loop_calls import CRON_SETTINGS
 from ..schema.migrate import MigrationError, ensure_served
+from .cron import Cron, Queued
 from .link import Link, Outage, one_line
 from .loop import Loop
-from .loops import Depth, Expire, History, Lanes, Leases, Partitions, Promote, Wake
+from .loops import Depth, Expire, History, Lanes, Leases, Overflow, Partitions, Promote, Wake
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +30,7 @@ class NoEngine(Exception):
 
 
 class Scheduler:
-    """All loops on two connections, so that slow upkeep never delays what has a time."""
+    """All loops on three connections, so that slow upkeep never delays what has a time."""
 
     def __init__(self, dsn: str, tick_ms: int) -> None:
         """Prepare a scheduler.
@@ -41,6 +43,7 @@ class Scheduler:
         self._dsn = dsn
         self._tick = tick_ms / 1000
         self._clock = Link(dsn, outage, "scheduler", calls.CLOCK_SETTINGS)
+        self._cron = Link(dsn, outage, "scheduler cron", CRON_SETTINGS)
         self._upkeep = Link(dsn, outage, "scheduler upkeep", calls.UPKEEP_SETTINGS)
         self.loops: list[Loop] = []
 
@@ -59,6 +62,7 @@ class Scheduler:
             await asyncio.gather(*(loop.stop(LAST_TURN_SECONDS) for loop in self.loops))
         finally:
             self._clock.abort()
+            self._cron.abort()
             self._upkeep.abort()
         log.info("scheduler stopped")
         return well
@@ -86,14 +90,17 @@ class Scheduler:
             raise NoEngine(one_line(error)) from error
 
     def _make_loops(self, shards: list[int]) -> list[Loop]:
-        clock, upkeep = self._clock, self._upkeep
+        clock, cron, upkeep = self._clock, self._cron, self._upkeep
         return [
             Promote(clock, shards, self._tick),
             Wake(clock, shards, self._tick),
             Leases(clock, shards),
             Expire(clock, shards),
             Lanes(clock, shards),
+            Cron(cron, shards, self._tick),
+            Queued(cron, shards),
             Depth(upkeep, shards),
+            Overflow(upkeep, shards),
             Partitions(upkeep),
             History(upkeep),
         ]

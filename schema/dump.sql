@@ -2,6 +2,17 @@
 
 -- Types
 
+create type skiplane.fire_move as (
+    id uuid,
+    was timestamp with time zone,
+    fire timestamp with time zone,
+    next timestamp with time zone,
+    catch_up boolean,
+    missed boolean,
+    error text,
+    outcome text
+);
+
 create type skiplane.lane_head as (
     lane bigint,
     queue text,
@@ -20,6 +31,13 @@ create type skiplane.submitted as (
     scheduled_at timestamp with time zone,
     created_at timestamp with time zone,
     duplicate boolean
+);
+
+create type skiplane.task_change as (
+    task_id uuid,
+    status text,
+    at timestamp with time zone,
+    day date
 );
 
 create type skiplane.task_status as enum (
@@ -59,6 +77,24 @@ create table skiplane.allowed_procedure (
     constraint allowed_procedure_pkey PRIMARY KEY (signature)
 );
 
+create table skiplane.api_key (
+    key_id text not null,
+    hash bytea not null,
+    name text not null,
+    role text not null,
+    tenant_id text,
+    created_at timestamp with time zone not null,
+    created_by text not null,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    last_used_at timestamp with time zone,
+    constraint api_key_hash_key UNIQUE (hash),
+    constraint api_key_pkey PRIMARY KEY (key_id),
+    constraint api_key_hash_check CHECK ((octet_length(hash) = 32)),
+    constraint api_key_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'producer'::text, 'operator'::text, 'admin'::text])))
+) with (fillfactor=70);
+
 create table skiplane.applied_file (
     name text not null,
     checksum text not null,
@@ -85,6 +121,24 @@ create table skiplane.attempt (
     constraint attempt_pkey PRIMARY KEY (id, shard, day, fence),
     constraint attempt_outcome_check CHECK ((outcome = ANY (ARRAY['error'::text, 'permanent'::text, 'timeout'::text, 'lost'::text, 'cancelled'::text])))
 ) partition by range (day);
+
+create table skiplane.blocked (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    fence integer default 0 not null,
+    lane bigint,
+    estimate integer,
+    expires_at timestamp with time zone,
+    run_when text,
+    waiting integer not null,
+    failed integer default 0 not null,
+    skipped integer default 0 not null,
+    constraint blocked_pkey PRIMARY KEY (id, shard),
+    constraint blocked_failed_check CHECK ((failed >= 0)),
+    constraint blocked_skipped_check CHECK ((skipped >= 0)),
+    constraint blocked_waiting_check CHECK ((waiting >= 0))
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.5);
 
 create table skiplane.checkpoint (
     id uuid not null,
@@ -118,6 +172,20 @@ create table skiplane.depth (
     queues jsonb not null,
     constraint depth_pkey PRIMARY KEY (shard, n)
 );
+
+create table skiplane.fire (
+    schedule_id uuid not null,
+    fire_time timestamp with time zone not null,
+    shard smallint not null,
+    day date not null,
+    fired_at timestamp with time zone not null,
+    outcome text not null,
+    task_id uuid,
+    reason text,
+    constraint fire_pkey PRIMARY KEY (schedule_id, fire_time, shard, day),
+    constraint fire_check CHECK (((task_id IS NOT NULL) = (outcome = ANY (ARRAY['fired'::text, 'queued'::text, 'replaced'::text, 'manual'::text])))),
+    constraint fire_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'queued'::text, 'replaced'::text, 'skipped'::text, 'missed'::text, 'manual'::text])))
+) partition by range (day);
 
 create table skiplane.idempotency (
     tenant_id text not null,
@@ -166,6 +234,7 @@ create table skiplane.lease (
     attempts smallint[] not null,
     fences integer[] not null,
     started timestamp with time zone[] not null,
+    workflows boolean default false not null,
     callbacks boolean default false not null,
     constraint lease_pkey PRIMARY KEY (lease_id, shard),
     constraint lease_ids_check CHECK ((cardinality(ids) > 0))
@@ -201,6 +270,66 @@ create table skiplane.ready (
     constraint ready_pkey PRIMARY KEY (id, shard)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.5);
 
+create table skiplane.schedule (
+    id uuid not null,
+    shard smallint not null,
+    tenant_id text not null,
+    name text not null,
+    expression text not null,
+    zone text not null,
+    status text not null,
+    reason text,
+    next_fire_time timestamp with time zone,
+    since timestamp with time zone not null,
+    last_fire_time timestamp with time zone,
+    last_fired_at timestamp with time zone,
+    last_task_id uuid,
+    queued integer default 0 not null,
+    check_at timestamp with time zone,
+    overlap_policy text not null,
+    missed_policy text not null,
+    missed_limit integer not null,
+    jitter_s double precision not null,
+    start_at timestamp with time zone,
+    end_at timestamp with time zone,
+    task_type text not null,
+    payload json not null,
+    queue text not null,
+    priority smallint not null,
+    concurrency_key text,
+    estimate integer,
+    max_retries smallint,
+    retry_backoff text,
+    retry_delay_s double precision,
+    retry_max_delay_s double precision,
+    retry_jitter text,
+    timeout_s double precision,
+    callback_url text,
+    metadata jsonb,
+    version integer default 1 not null,
+    created_at timestamp with time zone not null,
+    constraint schedule_tenant_id_name_shard_key UNIQUE (tenant_id, name, shard),
+    constraint schedule_pkey PRIMARY KEY (id, shard),
+    constraint fires_only_once CHECK ((next_fire_time > last_fire_time)),
+    constraint readable_times CHECK (((GREATEST(next_fire_time, last_fire_time, since, start_at, end_at) < '10000-01-01 00:00:00+00'::timestamp with time zone) AND (LEAST(next_fire_time, last_fire_time, since, start_at, end_at) > '1900-01-01 00:00:00+00'::timestamp with time zone))),
+    constraint schedule_check CHECK (((next_fire_time IS NULL) OR (status = 'ACTIVE'::text))),
+    constraint schedule_jitter_s_check CHECK ((jitter_s >= (0)::double precision)),
+    constraint schedule_missed_limit_check CHECK (((missed_limit >= 1) AND (missed_limit <= 1000))),
+    constraint schedule_missed_policy_check CHECK ((missed_policy = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
+    constraint schedule_overlap_policy_check CHECK ((overlap_policy = ANY (ARRAY['skip'::text, 'queue'::text, 'cancel_running'::text]))),
+    constraint schedule_priority_check CHECK ((priority = ANY (ARRAY[0, 5, 10]))),
+    constraint schedule_queued_check CHECK ((queued >= 0)),
+    constraint schedule_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'PAUSED'::text, 'INVALID'::text, 'ENDED'::text])))
+) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+
+create table skiplane.schedule_queue (
+    schedule_id uuid not null,
+    fire_time timestamp with time zone not null,
+    shard smallint not null,
+    task_id uuid not null,
+    constraint schedule_queue_pkey PRIMARY KEY (schedule_id, fire_time, shard)
+);
+
 create table skiplane.schema_version (
     version_num character varying(32) not null,
     constraint schema_version_pkc PRIMARY KEY (version_num)
@@ -211,6 +340,13 @@ create table skiplane.setting (
     value jsonb not null,
     constraint setting_pkey PRIMARY KEY (name)
 );
+
+create unlogged table skiplane.submission_budget (
+    tenant_id text not null,
+    tokens double precision not null,
+    at timestamp with time zone not null,
+    constraint submission_budget_pkey PRIMARY KEY (tenant_id)
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 
 create table skiplane.task (
     id uuid not null,
@@ -350,9 +486,62 @@ create table skiplane.worker (
     constraint worker_pkey PRIMARY KEY (worker_id)
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500, autovacuum_vacuum_cost_delay=0);
 
+create table skiplane.workflow (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    name text not null,
+    tenant_id text not null,
+    task_count integer not null,
+    idempotency_key text,
+    metadata jsonb,
+    definition jsonb not null,
+    created_at timestamp with time zone not null,
+    constraint workflow_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_task_count_check CHECK ((task_count > 0))
+) partition by range (day);
+
+create table skiplane.workflow_state (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    status text not null,
+    pending integer not null,
+    failed integer default 0 not null,
+    cancelled integer default 0 not null,
+    stopped boolean default false not null,
+    completed_at timestamp with time zone,
+    constraint workflow_state_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_state_cancelled_check CHECK ((cancelled >= 0)),
+    constraint workflow_state_check CHECK (((pending = 0) = (status <> 'RUNNING'::text))),
+    constraint workflow_state_check1 CHECK (((completed_at IS NULL) = (status = 'RUNNING'::text))),
+    constraint workflow_state_failed_check CHECK ((failed >= 0)),
+    constraint workflow_state_pending_check CHECK ((pending >= 0)),
+    constraint workflow_state_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'SUCCEEDED'::text, 'FAILED'::text, 'CANCELLED'::text])))
+) partition by range (day);
+
+create table skiplane.workflow_task (
+    id uuid not null,
+    shard smallint not null,
+    day date not null,
+    workflow_id uuid not null,
+    name text not null,
+    run_when text,
+    delay_s double precision,
+    parents uuid[],
+    children uuid[],
+    constraint workflow_task_pkey PRIMARY KEY (id, shard, day),
+    constraint workflow_task_delay_s_check CHECK ((delay_s >= (0)::double precision)),
+    constraint workflow_task_run_when_check CHECK ((run_when = ANY (ARRAY['all_done'::text, 'any_failed'::text])))
+) partition by range (day);
+
 -- Indexes
 
 CREATE INDEX action_at ON skiplane.action USING brin (at);
+
+CREATE INDEX api_key_created ON skiplane.api_key USING btree (created_at, key_id);
+
+CREATE INDEX attempt_finished ON skiplane.attempt USING btree (finished_at);
 
 CREATE INDEX checkpoint_updated ON skiplane.checkpoint USING brin (updated_at);
 
@@ -374,11 +563,21 @@ CREATE INDEX lease_until ON skiplane.lease USING btree (shard, until);
 
 CREATE INDEX lease_worker ON skiplane.lease USING btree (worker_id);
 
+CREATE INDEX outcome_finished ON skiplane.outcome USING btree (finished_at);
+
 CREATE INDEX outcome_unhappy ON skiplane.outcome USING btree (id) WHERE (status <> 'SUCCEEDED'::skiplane.task_status);
 
 CREATE INDEX ready_expiry ON skiplane.ready USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
 CREATE INDEX ready_order ON skiplane.ready USING btree (lane, due_at, estimate, id);
+
+CREATE INDEX schedule_due ON skiplane.schedule USING btree (shard, next_fire_time) WHERE (next_fire_time IS NOT NULL);
+
+CREATE INDEX schedule_unread ON skiplane.schedule USING btree (shard, id) WHERE ((next_fire_time IS NULL) AND (status = 'ACTIVE'::text));
+
+CREATE INDEX schedule_unusual ON skiplane.schedule USING btree (status, id) WHERE (status <> 'ACTIVE'::text);
+
+CREATE INDEX schedule_waiting ON skiplane.schedule USING btree (shard, check_at) WHERE (check_at IS NOT NULL);
 
 CREATE INDEX task_tenant ON skiplane.task USING btree (tenant_id, id);
 
@@ -388,7 +587,50 @@ CREATE INDEX timer_due ON skiplane.timer USING btree (due_at, shard);
 
 CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
+CREATE INDEX workflow_state_status ON skiplane.workflow_state USING btree (status, id) WHERE (status <> 'SUCCEEDED'::text);
+
+CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
+
 -- Views
+
+-- view skiplane.cron_fires
+--     cron_id uuid
+--     fire_time timestamp with time zone
+--     fired_at timestamp with time zone
+--     outcome text
+--     task_id uuid
+--     reason text
+--   granted: select to skiplane_operator, select to skiplane_reader
+
+-- view skiplane.cron_tasks
+--     cron_id uuid
+--     name text
+--     cron_expression text
+--     timezone text
+--     task_type text
+--     payload json
+--     queue text
+--     priority smallint
+--     max_retries smallint
+--     timeout_seconds double precision
+--     overlap_policy text
+--     enabled boolean
+--     last_fired_at timestamp with time zone
+--     next_fire_time timestamp with time zone
+--     tenant_id text
+--     created_at timestamp with time zone
+--     status text
+--     reason text
+--     missed_policy text
+--     missed_limit integer
+--     jitter_seconds double precision
+--     start_at timestamp with time zone
+--     end_at timestamp with time zone
+--     last_fire_time timestamp with time zone
+--     last_task_id uuid
+--     queued integer
+--     version integer
+--   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.dead_letter_queue
 --     task_id uuid
@@ -432,6 +674,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --     workflow_id uuid
 --     tenant_id text
 --     metadata jsonb
+--     task_name text
 --   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.workers
@@ -446,6 +689,16 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 --     heartbeat_at timestamp with time zone
 --     status text
 --     holding integer
+--   granted: select to skiplane_operator, select to skiplane_reader
+
+-- view skiplane.workflows
+--     workflow_id uuid
+--     workflow_name text
+--     status text
+--     dag_definition jsonb
+--     created_at timestamp with time zone
+--     completed_at timestamp with time zone
+--     tenant_id text
 --   granted: select to skiplane_operator, select to skiplane_reader
 
 -- Functions
@@ -465,11 +718,41 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._announce_successes(p_ids uuid[], p_days date[], p_shard smallint, p_called_back boolean) returns void
 --   plpgsql, volatile
 
+-- function skiplane._announce_workflows(p_ids uuid[], p_day date, p_shard smallint, p_at timestamp with time zone) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._body(p_task skiplane.task, p_scheduled_at timestamp with time zone, p_delay_seconds double precision) returns jsonb
 --   sql, stable
 
 -- function skiplane._bounded_number(p_object jsonb, p_field text, p_most double precision) returns double precision
 --   sql, immutable, parallel safe
+
+-- function skiplane._cancel_active(p_workflow skiplane.workflow, p_reason text) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_all(p_workflow skiplane.workflow, p_reason text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_blocked(p_task skiplane.task, p_reason text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._cancel_if_active(p_task_id uuid, p_reason text) returns boolean
+--   plpgsql, volatile
+
+-- function skiplane._cancel_running(p_lease skiplane.lease, p_ids uuid[], p_reason text) returns integer
+--   plpgsql, volatile
+
+-- function skiplane._cancel_waiting(p_row skiplane.timer, p_day date, p_reason text) returns void
+--   plpgsql, volatile
+
+-- function skiplane._candidates(p_status text[], p_tenant_id text, p_workflow_id uuid, p_before uuid, p_after uuid, p_most integer, OUT ids uuid[], OUT floor_id uuid) returns record
+--   plpgsql, stable, jit=off, enable_seqscan=off
+
+-- function skiplane._carry_on(p_ids uuid[], p_workflows uuid[], p_kinds text[], p_reasons text[], p_day date, p_shard smallint) returns void
+--   plpgsql, volatile
+
+-- function skiplane._changes_since(p_since timestamp with time zone, p_xid bigint, p_exact boolean, p_near xid8, p_most integer) returns TABLE(task_id uuid, status text, at timestamp with time zone, day date)
+--   plpgsql, stable, jit=off, enable_seqscan=off
 
 -- function skiplane._check_choice(p_field text, p_value text, p_choices text[]) returns void
 --   plpgsql, immutable
@@ -482,6 +765,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._check_expiry(p_expires_at timestamp with time zone, p_start timestamp with time zone) returns void
 --   plpgsql, volatile
+
+-- function skiplane._check_expression(p_expression text, p_zone text) returns void
+--   plpgsql, immutable
 
 -- function skiplane._check_fields(p_object jsonb, p_known text[], p_where text) returns void
 --   plpgsql, immutable
@@ -498,6 +784,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_name(p_field text, p_value text) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_next(p_next timestamp with time zone, p_schedule skiplane.schedule, p_now timestamp with time zone) returns timestamp with time zone
+--   plpgsql, volatile
+
 -- function skiplane._check_number(p_field text, p_value double precision, p_least double precision, p_most double precision) returns void
 --   plpgsql, immutable
 
@@ -507,13 +796,22 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._check_payload(p_field text, p_text text) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_payloads_and_triggers(p_tasks jsonb) returns void
+--   plpgsql, immutable
+
 -- function skiplane._check_secret(p_secret text) returns void
 --   plpgsql, immutable
 
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
 --   plpgsql, volatile
 
--- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT callbacks boolean) returns record
+-- function skiplane._check_visible(p_task_id uuid, p_within text) returns void
+--   plpgsql, stable
+
+-- function skiplane._check_within(p_within text, p_tenant_id text) returns void
+--   plpgsql, immutable
+
+-- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean, OUT callbacks boolean) returns record
 --   plpgsql, volatile
 
 -- function skiplane._clean_text(p_text text, p_most integer) returns text
@@ -522,10 +820,13 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._close_day(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, lock_timeout=500ms
 
+-- function skiplane._count_ends(p_workflows uuid[], p_kinds text[], p_day date, p_shard smallint) returns void
+--   plpgsql, volatile
+
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
 
--- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision, OUT callbacks boolean) returns record
+-- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision, OUT workflows boolean, OUT callbacks boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_is_over(p_parent text, p_day date) returns boolean
@@ -534,8 +835,11 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._day_partitions(p_parent text, p_day date) returns TABLE(parent text, child regclass)
 --   sql, stable
 
--- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready) returns jsonb
+-- function skiplane._document(p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready, p_blocked skiplane.blocked) returns jsonb
 --   plpgsql, volatile
+
+-- function skiplane._documents(p_task_ids uuid[]) returns TABLE(task_id uuid, tenant_id text, version integer, status text, document jsonb)
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._drop_day(p_parent text, p_day date) returns text[]
 --   plpgsql, volatile, lock_timeout=500ms
@@ -561,6 +865,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._end_task(p_id uuid, p_shard smallint, p_day date, p_status skiplane.task_status, p_attempt smallint, p_fence integer, p_started timestamp with time zone, p_worker_id uuid, p_error_type text, p_error_message text) returns void
 --   plpgsql, volatile
 
+-- function skiplane._ended_members(p_ids uuid[], p_day date, p_shard smallint, OUT ids uuid[], OUT workflows uuid[], OUT kinds text[], OUT reasons text[]) returns record
+--   plpgsql, volatile
+
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
@@ -579,14 +886,44 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._find_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 --   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._find_workflow(p_workflow_id uuid) returns skiplane.workflow
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._fire_day(p_now timestamp with time zone) returns date
+--   plpgsql, volatile
+
+-- function skiplane._fire_outcome(s skiplane.schedule, p_catch_up boolean) returns text
+--   plpgsql, volatile
+
 -- function skiplane._first_place() returns bigint
 --   sql, volatile
+
+-- function skiplane._graph_edges(p_tasks jsonb, p_names text[], OUT froms integer[], OUT tos integer[]) returns record
+--   plpgsql, stable
+
+-- function skiplane._graph_name(p_name text) returns text
+--   sql, stable, parallel safe
+
+-- function skiplane._graph_names(p_tasks jsonb) returns text[]
+--   plpgsql, stable
+
+-- function skiplane._graph_nodes(p_workflow skiplane.workflow) returns TABLE(task_id uuid, name text, task_type text, queue text, status text, run_when text, parents uuid[], attempt smallint, started_at timestamp with time zone, completed_at timestamp with time zone, next_attempt_at timestamp with time zone, error_type text, error_message text)
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._has_ended(p_task_id uuid) returns boolean
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._has_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, stable, DateStyle=ISO, YMD, TimeZone=UTC
 
 -- function skiplane._heed_clock(p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._hold_workflow(p_workflow_id uuid) returns skiplane.workflow_state
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._id_after(p_id uuid, p_count integer) returns uuid
+--   sql, immutable, strict, parallel safe
 
 -- function skiplane._id_at(p_shard smallint, p_us bigint, p_place bigint) returns uuid
 --   sql, immutable
@@ -618,6 +955,12 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._is_waited_for(p_queue text) returns boolean
 --   sql, volatile
 
+-- function skiplane._key_document(p_key skiplane.api_key) returns jsonb
+--   sql, stable
+
+-- function skiplane._known_workflow(p_workflow_id uuid) returns skiplane.workflow
+--   plpgsql, volatile
+
 -- function skiplane._lane_for(p_shard smallint, p_queue text, p_priority smallint, p_tenant_id text, p_task_type text, p_concurrency_key text) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
@@ -630,7 +973,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._lease_rows(p_rows tid[], p_lanes skiplane.lane_head[], p_worker_id uuid, p_lease_seconds double precision, p_now timestamp with time zone, p_shard smallint, OUT lease_id bigint, OUT tasks text) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT callbacks boolean) returns record
+-- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT workflows boolean, OUT callbacks boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._literal(p_value jsonb, p_type oid) returns text
@@ -638,6 +981,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane._lock_ready(p_lane skiplane.lane_head, p_limit integer, p_now timestamp with time zone, p_shard smallint) returns tid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._lock_schedule(p_id uuid) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._log_action(p_id uuid, p_actor text, p_verb text, p_detail jsonb) returns void
 --   sql, volatile
@@ -651,6 +997,9 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._make_partition(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile, TimeZone=UTC
 
+-- function skiplane._member_template(p_template skiplane.task, p_shard smallint, p_workflow_id uuid) returns skiplane.task
+--   plpgsql, immutable
+
 -- function skiplane._merge_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint) returns integer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
@@ -660,11 +1009,26 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._move_marks(p_lane bigint, p_settled timestamp with time zone, p_now timestamp with time zone, p_shard smallint) returns bigint
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._move_ready(p_ids uuid[], p_lane bigint, p_queue text, p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._name_cycle(p_names text[], p_parent integer[], OUT places integer[], OUT path text) returns record
+--   plpgsql, immutable
+
+-- function skiplane._name_in_workflow(p_task_id uuid, p_shard smallint) returns text
+--   plpgsql, stable, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
 --   plpgsql, volatile
 
 -- function skiplane._new_secret() returns text
 --   sql, volatile
+
+-- function skiplane._next_step(p_run_when text, p_waiting integer, p_failed integer, p_skipped integer) returns text
+--   sql, immutable, parallel safe
+
+-- function skiplane._note_fires(p_moves skiplane.fire_move[], p_ids uuid[], p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile
 
 -- function skiplane._number_field(p_object jsonb, p_field text, p_default double precision) returns double precision
 --   plpgsql, immutable
@@ -702,11 +1066,20 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._put_timer(p_row skiplane.timer) returns void
 --   plpgsql, volatile
 
+-- function skiplane._queue_depths() returns TABLE(queue text, depth bigint)
+--   sql, stable
+
 -- function skiplane._read_cursor(p_cursor text) returns uuid
 --   plpgsql, immutable
 
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
+
+-- function skiplane._read_graph(p_tasks jsonb, OUT names text[], OUT payloads json[], OUT triggers text[], OUT definition jsonb, OUT froms integer[], OUT tos integer[]) returns record
+--   plpgsql, stable
+
+-- function skiplane._read_metadata(p_metadata text[], p_tenant_id text) returns jsonb[]
+--   plpgsql, volatile
 
 -- function skiplane._read_payloads(p_payloads text[]) returns json[]
 --   plpgsql, immutable
@@ -714,14 +1087,38 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._read_results(p_results text[], OUT results json[], OUT bad integer[]) returns record
 --   plpgsql, immutable
 
+-- function skiplane._read_schedule(p_object jsonb, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile
+
 -- function skiplane._refuse(p_code text, p_field text, p_value text, p_message text, p_remedy text) returns void
 --   plpgsql, volatile
+
+-- function skiplane._refuse_cycle(p_names text[], p_froms integer[], p_tos integer[]) returns void
+--   plpgsql, immutable
 
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
 
 -- function skiplane._refuse_unknown_webhook(p_webhook_id uuid) returns void
 --   plpgsql, immutable
+
+-- function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
+--   plpgsql, volatile
+
+-- function skiplane._release_after(p_leases skiplane.lease[], p_shard smallint) returns void
+--   plpgsql, volatile
+
+-- function skiplane._release_by_task(p_id uuid, p_day date, p_fence integer, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._release_dependents(p_ids uuid[], p_shard smallint, p_succeeded boolean DEFAULT false) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._release_next(p_schedule skiplane.schedule, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._release_of_day(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
+--   plpgsql, volatile
 
 -- function skiplane._rename_partitions(p_parent text, p_pattern text) returns void
 --   plpgsql, volatile, TimeZone=UTC, lock_timeout=1s
@@ -735,13 +1132,52 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._retry_dead_members(p_task_type text, p_queue text, p_tenant_id text, p_limit integer, p_actor text) returns integer
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._retry_member(p_task skiplane.task, p_reason text, p_actor text) returns boolean
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._revive(p_workflow_id uuid, p_ids uuid[]) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
+--   sql, stable
+
+-- function skiplane._schedule_fields() returns text[]
+--   sql, immutable, parallel safe
+
+-- function skiplane._schedule_options(s skiplane.schedule) returns jsonb
+--   sql, stable
+
+-- function skiplane._schedule_task(s skiplane.schedule, p_task_id uuid, p_fire timestamp with time zone, p_due timestamp with time zone, p_now timestamp with time zone) returns skiplane.timer
+--   plpgsql, immutable
+
+-- function skiplane._setting_number(p_name text, p_default double precision) returns double precision
+--   sql, stable
+
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
 --   sql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._start_fires(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile
+
+-- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
+--   plpgsql, volatile
+
+-- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_later boolean[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
+--   plpgsql, volatile
 
 -- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
 
 -- function skiplane._store_timer(p_id uuid, p_due_at timestamp with time zone, p_status skiplane.task_status, p_key text, p_payload json, p_task skiplane.task, p_attempt smallint, p_fence integer) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_varied(p_ids uuid[], p_payloads json[], p_metadata jsonb[], p_keys text[], p_task skiplane.task) returns void
 --   plpgsql, volatile
 
 -- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
@@ -756,7 +1192,7 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._subscribed(p_event text, p_tenant_id text, p_task_type text, p_queue text) returns TABLE(webhook_id uuid, delivery_queue text)
 --   sql, stable
 
--- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns void
+-- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns boolean
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
@@ -807,10 +1243,31 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane._webhook_document(p_webhook skiplane.webhook) returns jsonb
 --   sql, stable
 
+-- function skiplane._whole_xid(p_xid xid, p_near xid8) returns bigint
+--   sql, immutable, parallel safe
+
+-- function skiplane._without_nulls(p_object jsonb) returns jsonb
+--   sql, immutable
+
+-- function skiplane._workflow_answer(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile
+
+-- function skiplane._workflow_document(p_workflow skiplane.workflow) returns jsonb
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._workflow_template(p_options jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone) returns skiplane.task
+--   plpgsql, volatile
+
+-- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT later boolean[], OUT numbers integer[]) returns record
+--   plpgsql, volatile
+
 -- function skiplane.allow_procedure(p_procedure text, p_role text, p_actor text DEFAULT NULL::text) returns text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.announce_alert(p_name text, p_state text DEFAULT 'firing'::text, p_summary text DEFAULT NULL::text, p_labels jsonb DEFAULT '{}'::jsonb, p_tenant_id text DEFAULT 'default'::text) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.authenticate_api_key(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.callback_secret(p_tenant_id text DEFAULT 'default'::text) returns text
@@ -818,6 +1275,18 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.cancel_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.cancel_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
+
+-- function skiplane.check_schedule_within(p_cron_id uuid, p_within text) returns void
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.check_workflow_within(p_workflow_id uuid, p_within text) returns void
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.checkpoint_task(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_checkpoint jsonb, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
@@ -828,11 +1297,23 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.clock() returns timestamp with time zone
 --   sql, volatile, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.create_api_key(p_key_id text, p_hash bytea, p_name text, p_role text, p_tenant_id text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.create_cron_task(p_name text, p_cron_expression text, p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_timezone text DEFAULT 'UTC'::text, p_overlap_policy text DEFAULT 'skip'::text, p_missed_policy text DEFAULT 'once'::text, p_missed_limit integer DEFAULT 10, p_enabled boolean DEFAULT true, p_jitter_seconds double precision DEFAULT 0, p_start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_end_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
 -- function skiplane.create_webhook(p_name text, p_url text, p_events text[] DEFAULT '{task}'::text[], p_tenant_id text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_secret text DEFAULT NULL::text, p_delivery_queue text DEFAULT NULL::text, p_enabled boolean DEFAULT true, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.delete_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
 -- function skiplane.delete_webhook(p_webhook_id uuid, p_within text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.dependency_results(p_task_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.disallow_procedure(p_procedure text) returns boolean
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
@@ -840,14 +1321,26 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.discard_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.discard_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.drain_worker(p_worker_id uuid, p_actor text DEFAULT NULL::text) returns boolean
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.edit_cron_task(p_cron_id uuid, p_version integer, p_changes jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.edit_task_within(p_within text, p_task_id uuid, p_version integer, p_changes jsonb, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.enable_webhook(p_webhook_id uuid, p_enabled boolean, p_within text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.ended_tasks(p_task_ids uuid[]) returns TABLE(task_id uuid, document text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
 
 -- function skiplane.expire_tasks(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
@@ -855,11 +1348,20 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.extend_leases(p_worker_ids uuid[], p_lease_seconds double precision DEFAULT 10, p_shard smallint DEFAULT 0) returns TABLE(worker_id uuid, overdue boolean)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
+-- function skiplane.find_cron_task(p_name text, p_tenant_id text DEFAULT 'default'::text) returns uuid
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.finish_and_claim(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_failures text, p_queues text[], p_limit integer, p_task_types text[] DEFAULT NULL::text[], p_lease_seconds double precision DEFAULT 10, p_cursor jsonb DEFAULT NULL::jsonb, p_shard smallint DEFAULT 0, OUT stale uuid[], OUT lease_id bigint, OUT tasks text, OUT cursor jsonb) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.finish_tasks(p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] DEFAULT NULL::integer[], p_took_us integer[] DEFAULT NULL::integer[], p_failures text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns uuid[]
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.fire_schedules(p_moves jsonb, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_hashjoin=off, enable_mergejoin=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.get_cron_task(p_cron_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.get_result(p_task_id uuid) returns TABLE(task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -870,23 +1372,50 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.get_task(p_task_id uuid) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.get_workflow(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.health() returns TABLE(check_name text, ok boolean, detail text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.heartbeat(p_worker_id uuid, p_lease_ids bigint[], p_held uuid[], p_running_us jsonb DEFAULT NULL::jsonb, p_lease_seconds double precision DEFAULT 10, p_reconcile boolean DEFAULT true, p_shard smallint DEFAULT 0, OUT lost uuid[], OUT draining boolean, OUT extended integer) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
+-- function skiplane.list_api_keys(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.list_cron_tasks(p_status text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.list_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.list_fires(p_cron_id uuid, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.list_tasks(p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.list_tasks_page(p_within text DEFAULT NULL::text, p_status text[] DEFAULT NULL::text[], p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_workflow_id uuid DEFAULT NULL::uuid, p_tag text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, OUT documents text[], OUT next_cursor text) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
 -- function skiplane.list_webhooks(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor uuid DEFAULT NULL::uuid) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.list_workflows(p_status text[] DEFAULT NULL::text[], p_name text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
 -- function skiplane.maintain_partitions(p_days_ahead integer DEFAULT 7) returns SETOF text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
+
+-- function skiplane.measurements() returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.overflow_queue(p_queue text) returns text
+--   sql, immutable, parallel safe, granted to skiplane_operator
+
+-- function skiplane.pause_cron_task(p_cron_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.prepare_procedure(p_procedure text, p_arguments jsonb, OUT role text, OUT statement text) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
@@ -897,6 +1426,15 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.queue_channel(p_queue text) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
 
+-- function skiplane.queue_pressure() returns TABLE(queue text, depth bigint, pressure text)
+--   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.read_events(p_place jsonb DEFAULT NULL::jsonb, p_most integer DEFAULT 20000, OUT events text, OUT place jsonb) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.read_tasks(p_task_ids uuid[], p_within text[]) returns TABLE(ordinal integer, version integer, document text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator
+
 -- function skiplane.refresh_depth(p_shard smallint DEFAULT 0) returns double precision
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
@@ -906,13 +1444,22 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.register_worker(p_worker_id uuid, p_name text, p_queues text[], p_task_types text[] DEFAULT NULL::text[], p_concurrency integer DEFAULT 1, p_host text DEFAULT NULL::text, p_pid integer DEFAULT NULL::integer, p_lease_seconds double precision DEFAULT 10, p_supervisor_id uuid DEFAULT NULL::uuid) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
+-- function skiplane.release_queued_fires(p_limit integer DEFAULT 100, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
 -- function skiplane.release_worker(p_worker_id uuid, p_reason text DEFAULT 'worker lost'::text, p_charge boolean DEFAULT true, p_shard smallint DEFAULT 0, p_running uuid[] DEFAULT NULL::uuid[], p_excused uuid[] DEFAULT NULL::uuid[]) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.report_progress(p_worker_id uuid, p_lease_id bigint, p_task_id uuid, p_share double precision, p_message text DEFAULT NULL::text, p_shard smallint DEFAULT 0) returns void
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
 
+-- function skiplane.resume_cron_task(p_cron_id uuid, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
+
 -- function skiplane.retry_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.retry_dead_letter_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.retry_dead_letters(p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_limit integer DEFAULT 500, p_actor text DEFAULT NULL::text) returns integer
@@ -923,6 +1470,21 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.retry_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.retry_task_within(p_within text, p_task_id uuid, p_reason text, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.retry_workflow(p_workflow_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.return_overflow(p_limit integer DEFAULT 1000, p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
+
+-- function skiplane.revoke_api_key(p_key_id text, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.run_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.schema_info() returns jsonb
 --   sql, stable, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -936,17 +1498,29 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 -- function skiplane.submit_batch(p_task_type text, p_payloads text[], p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_keys text[] DEFAULT NULL::text[], p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns uuid[]
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.submit_group(p_options jsonb, p_payloads text[], p_tenant_id text, p_metadata text[] DEFAULT NULL::text[], p_keys text[] DEFAULT NULL::text[]) returns SETOF skiplane.submitted
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, lock_timeout=3s, granted to skiplane_operator
+
 -- function skiplane.submit_task(p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_delay_seconds double precision DEFAULT NULL::double precision, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_idempotency_key text DEFAULT NULL::text, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns skiplane.submitted
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.submit_tasks(p_tasks jsonb) returns SETOF skiplane.submitted
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.submit_workflow(p_name text, p_tasks jsonb, p_idempotency_key text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer
+
 -- function skiplane.sweep_history(p_limit integer DEFAULT 1000) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.take_due_schedules(p_limit integer DEFAULT 200, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT taken_at timestamp with time zone, OUT due json, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.take_submissions(p_tenant_id text, p_needed integer, p_wanted integer DEFAULT 0, OUT granted integer, OUT retry_after double precision) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.task_shard(p_task_id uuid) returns smallint
 --   sql, immutable, strict, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
@@ -971,3 +1545,12 @@ CREATE INDEX timer_far_due ON skiplane.timer_far USING btree (due_at, shard);
 
 -- function skiplane.worker_channel(p_worker_id uuid) returns text
 --   sql, immutable, strict, parallel safe, granted to skiplane_worker
+
+-- function skiplane.workflow_graph(p_workflow_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_results(p_workflow_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.workflow_status(p_workflow_id uuid) returns text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker

@@ -64,6 +64,17 @@ def encode_json(value: Any, name: str = "payload") -> bytes:
     return data
 
 
+def check_value(value: Any, name: str = "payload") -> None:
+    """Look at every part of a value that was read from JSON.
+
+    Raises:
+        InvalidInput: As encode_json; the field names the place.
+    """
+    fault = next(_faults(value, name), None)
+    if fault is not None:
+        raise fault
+
+
 def decode_json(text: str | bytes) -> Any:
     """Decode JSON from the database.
 

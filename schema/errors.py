@@ -144,6 +144,25 @@ class TaskCancelled(SkiplaneError):
     code = "task_cancelled"
 
 
+class WorkflowFailed(SkiplaneError):
+    """The workflow whose results were asked for ended FAILED or CANCELLED.
+
+    Attributes:
+        status: ``FAILED`` or ``CANCELLED``.
+        task_name: The task that was the cause, None when it is not known.
+    """
+
+    code = "workflow_failed"
+
+    def __init__(self, message: str, status: str = "FAILED", task_name: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.task_name = task_name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.status, self.task_name)
+
+
 class Retry(Exception):
     """Raised inside a task: this attempt failed, try again.
 

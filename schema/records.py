@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -115,6 +116,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Any = None
     tenant_id: str | None = None
     workflow_id: UUID | None = None
+    task_name: str | None = None
     worker_id: UUID | None = None
     lease_expiry: datetime | None = None
     version: int = 0
@@ -157,21 +159,23 @@ class Result(msgspec.Struct, frozen=True):
     error_message: str | None = None
 
 
-_T = TypeVar("_T", TaskRecord, DeadLetter)
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (TaskRecord, DeadLetter)
-}
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+@lru_cache
+def _decoder(kind: type[_T]) -> msgspec.json.Decoder[_T]:
+    return msgspec.json.Decoder(kind)
 
 
 def decode_record(document: str | bytes, kind: type[_T]) -> _T:
-    """Read the engine's document of a task or a dead letter.
+    """Read the engine's document of a task, a dead letter, a schedule.
 
     A number that no float holds becomes an infinity and a time that no datetime
     holds (``infinity``, the year 294276) the nearest one: what somebody wrote
     with SQL into one row must not break a list.
     """
     try:
-        record: _T = _decoders[kind].decode(document)
+        record: _T = _decoder(kind).decode(document)
     except msgspec.ValidationError:
         values = decode_json(document)
         for field in msgspec.structs.fields(kind):

@@ -136,6 +136,11 @@ async def refresh_depth(conn: AsyncConnection, shard: int) -> float:
     return float((await _row(conn, "select skiplane.refresh_depth(%s)", (shard,)))[0])
 
 
+async def return_overflow(conn: AsyncConnection, limit: int, shard: int) -> int:
+    """Move up to ``limit`` tasks back from overflow queues; give their number."""
+    return int((await _row(conn, "select skiplane.return_overflow(%s, %s)", (limit, shard)))[0])
+
+
 async def maintain_partitions(conn: AsyncConnection, days_ahead: int) -> list[str]:
     """Make partitions for ``days_ahead`` days, drop those past retention; say what was done."""
     cursor = await conn.execute("select skiplane.maintain_partitions(%s)", (days_ahead,))

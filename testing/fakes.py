@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from time import monotonic
 from typing import Any, cast
 from uuid import uuid4
@@ -12,6 +12,7 @@ import msgspec
 
 from ..schema.encode import encode_json
 from ..schema.errors import SkiplaneError
+from ..schema.records import Result, Status
 from ..task import Task
 from ..worker.context import Context, SyncContext
 from ..worker.document import ClaimedTask
@@ -38,6 +39,7 @@ class FakeAttempt:
         timeout: float | None = None,
         cancelled: bool = False,
         connection: Any = None,
+        dependencies: Mapping[str, Any] | None = None,
     ) -> None:
         """Describe the attempt.
 
@@ -50,6 +52,8 @@ class FakeAttempt:
             cancelled: Whether the task is told to stop from the start.
             connection: What ``ctx.transaction()`` lends, inside a transaction of
                 its own: a psycopg connection, async for an async task.
+            dependencies: What the task's dependencies in its workflow returned, by
+                name; a Result for one that did not succeed.
         """
         self.task = ClaimedTask(
             task_id=str(uuid4()),
@@ -68,6 +72,12 @@ class FakeAttempt:
         self.shard = 0
         self.recorded = False
         self.connection = connection
+        self.dependencies = {
+            name: value
+            if isinstance(value, Result)
+            else Result(uuid4(), Status.SUCCEEDED, True, value)
+            for name, value in (dependencies or {}).items()
+        }
         self.checkpoints: list[Any] = []
         self.reports: list[tuple[float, str | None]] = []
         self.result: Any = None
@@ -113,6 +123,10 @@ class FakeContext(_Fake, Context):
         """Note a report."""
         self._attempt.reports.append((share, message))
 
+    async def dependencies(self) -> dict[str, Result]:
+        """Give those of the test."""
+        return dict(self._attempt.dependencies)
+
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """Lend the test's connection, in a transaction."""
@@ -137,6 +151,10 @@ class FakeSyncContext(_Fake, SyncContext):
     def progress(self, share: float, message: str | None = None) -> None:
         """Note a report."""
         self._attempt.reports.append((share, message))
+
+    def dependencies(self) -> dict[str, Result]:
+        """Give those of the test."""
+        return dict(self._attempt.dependencies)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Any]:

@@ -21,10 +21,12 @@ import msgspec
 import structlog
 
 from ..schema import holder_calls as calls
+from ..schema import workflow_calls
 from ..schema.connect import AsyncConnection, SyncConnection
 from ..schema.errors import LeaseLost, translating
 from ..schema.holder_calls import Holder
 from ..schema.pools import AsyncPool, SyncPool
+from ..schema.records import Result, Status
 from .document import ClaimedTask
 from .outcome import encode_result
 
@@ -183,6 +185,14 @@ class Context(_Common):
             async with self._pool.connection() as conn:
                 await calls.report_progress(conn, self._holder(), share, message)
 
+    async def dependencies(self) -> dict[str, Result]:
+        """Read how the tasks ended that this one waited for in its workflow, by name."""
+        return await self._pool.run(workflow_calls.dependency_results(self.task_id))
+
+    async def dependency_results(self) -> dict[str, Any]:
+        """Read what those of them that SUCCEEDED returned, by name."""
+        return _succeeded(await self.dependencies())
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """Commit the task's own writes and its success together; see this module.
@@ -224,6 +234,14 @@ class SyncContext(_Common):
         with translating, self._pool.connection() as conn:
             calls.report_progress_sync(conn, self._holder(), share, message)
 
+    def dependencies(self) -> dict[str, Result]:
+        """See Context.dependencies."""
+        return self._pool.run(workflow_calls.dependency_results(self.task_id))
+
+    def dependency_results(self) -> dict[str, Any]:
+        """See Context.dependency_results."""
+        return _succeeded(self.dependencies())
+
     @contextmanager
     def transaction(self) -> Iterator[SyncConnection]:
         """See Context.transaction."""
@@ -238,3 +256,7 @@ class SyncContext(_Common):
             except BaseException:
                 self._attempt.recorded = False
                 raise
+
+
+def _succeeded(found: dict[str, Result]) -> dict[str, Any]:
+    return {name: one.result for name, one in found.items() if one.status is Status.SUCCEEDED}

@@ -225,7 +225,7 @@ comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double p
 -- Of one day: a partition is only left out of a plan by an equation with its key, not by an array of days.
 create or replace function skiplane._day_document(
     p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint,
-    out places bigint[], out parts text[], out least_timeout double precision, out callbacks boolean
+    out places bigint[], out parts text[], out least_timeout double precision, out workflows boolean, out callbacks boolean
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -239,8 +239,8 @@ begin
         case when u.fence > 1 then ',"checkpoint":' || (
             select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard) end,
         case when u.fence > 1 and skiplane._is_suspect(t.id, p_shard, t.day) then ',"lost":true' end,
-        '}') order by u.ord)
-    into places, least_timeout, callbacks, parts
+        '}') order by u.ord), bool_or(t.workflow_id is not null)
+    into places, least_timeout, callbacks, parts, workflows
     from skiplane.task t
     join unnest(p_ids, p_attempts, p_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
     where t.id = any (p_ids) and t.shard = p_shard and t.day = p_day;
@@ -248,11 +248,11 @@ end
 $$;
 
 comment on function skiplane._day_document(uuid[], date, smallint[], integer[], smallint) is
-'What a worker needs of claimed tasks of one day, as JSON objects with their places.';
+'What a worker needs of claimed tasks of one day, as JSON objects with their places, and whether workflows are among them.';
 
 create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
-    out tasks text, out least_timeout double precision, out callbacks boolean
+    out tasks text, out least_timeout double precision, out workflows boolean, out callbacks boolean
 ) language plpgsql volatile
 as $$
 declare
@@ -264,6 +264,7 @@ begin
         d := skiplane._day_document(p_ids, p_days[1], p_attempts, p_fences, p_shard);
         tasks := '[' || array_to_string(d.parts, ',') || ']';
         least_timeout := d.least_timeout;
+        workflows := d.workflows;
         callbacks := d.callbacks;
         return;
     end if;
@@ -274,6 +275,7 @@ begin
         v_places := v_places || d.places;
         v_parts := v_parts || d.parts;
         least_timeout := least(least_timeout, d.least_timeout);
+        workflows := coalesce(workflows, false) or coalesce(d.workflows, false);
         callbacks := coalesce(callbacks, false) or coalesce(d.callbacks, false);
     end loop;
     select '[' || string_agg(u.part, ',' order by u.place) || ']' into tasks from unnest(v_places, v_parts) as u (place, part);
@@ -281,7 +283,7 @@ end
 $$;
 
 comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
-'What a worker needs of claimed tasks, as a JSON array in their order, the least of their time-outs, and whether one has a callback_url.';
+'What a worker needs of claimed tasks, as a JSON array in their order, the least of their time-outs, and whether workflows and tasks with a callback_url are among them.';
 
 -- Moves locked ready rows into a lease and reads what the worker needs. The attempt is counted here: a task that
 -- kills its worker never comes to a later place.
@@ -319,10 +321,10 @@ begin
     d := skiplane._claim_document(v_ids, v_days, v_attempts, v_fences, p_shard);
     tasks := d.tasks;
     insert into skiplane.lease (
-        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, callbacks)
+        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, workflows, callbacks)
     values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,
         p_now + make_interval(secs => d.least_timeout + 10), v_ids, v_days, v_attempts, v_fences,
-        array_fill(null::timestamptz, array[cardinality(v_ids)]), coalesce(d.callbacks, false));
+        array_fill(null::timestamptz, array[cardinality(v_ids)]), coalesce(d.workflows, false), coalesce(d.callbacks, false));
 end
 $$;
 

@@ -3,8 +3,8 @@
 -- Takes tasks out of a lease; the lease goes with its last one. Arrays of what was really in it come back.
 create or replace function skiplane._leave_lease(
     p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
-    out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[], out claimed_at timestamptz,
-    out callbacks boolean
+    out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[],
+    out claimed_at timestamptz, out workflows boolean, out callbacks boolean
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -16,6 +16,7 @@ begin
         return;
     end if;
     claimed_at := l.claimed_at;
+    workflows := l.workflows;
     callbacks := l.callbacks;
     select array_agg(u.id), array_agg(u.day), array_agg(u.attempt), array_agg(u.fence), array_agg(u.started)
     into ids, days, attempts, fences, started
@@ -88,6 +89,7 @@ declare
     v_failures jsonb := skiplane._read_failures(p_failures);
     v_all uuid[] := coalesce(p_task_ids, '{}');
     v_whole boolean := false;
+    v_stored boolean;
 begin
     if cardinality(p_results) <> cardinality(v_all) or cardinality(p_started_us) <> cardinality(v_all)
         or cardinality(p_took_us) <> cardinality(v_all)
@@ -99,7 +101,7 @@ begin
         -- The common case: a whole lease of successes, in its own order.
         delete from skiplane.lease x
         where x.lease_id = p_lease_id and x.shard = p_shard and x.worker_id = p_worker_id and x.ids = v_all
-        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.callbacks into l;
+        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.workflows, x.callbacks into l;
         v_whole := found;
     end if;
     if not v_whole then
@@ -114,7 +116,7 @@ begin
         return v_all;
     end if;
     if cardinality(p_task_ids) > 0 then
-        perform skiplane._succeed_tasks(p_worker_id, l.ids, l.days, l.attempts, l.fences, l.claimed_at,
+        v_stored := skiplane._succeed_tasks(p_worker_id, l.ids, l.days, l.attempts, l.fences, l.claimed_at,
             p_task_ids, p_results, p_started_us, p_took_us, v_now, p_shard);
         perform skiplane._announce_successes(l.ids, l.days, p_shard, l.callbacks);
     end if;
@@ -128,6 +130,9 @@ begin
                 v_now - make_interval(secs => skiplane._bounded_number(r.failure, 'started_us', 1e15) / 1000000), l.claimed_at)),
             r.failure);
     end loop;
+    if l.workflows then
+        perform skiplane._release_dependents(l.ids, p_shard, v_whole and v_stored);
+    end if;
     if l.ids = v_all then
         return '{}';
     end if;
@@ -176,7 +181,7 @@ comment on function skiplane._read_failures(text) is 'The failures of a finish, 
 create or replace function skiplane._succeed_tasks(
     p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamptz,
     p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamptz, p_shard smallint
-) returns void language plpgsql volatile
+) returns boolean language plpgsql volatile
     set jit = off set enable_seqscan = off
 as $$
 declare
@@ -198,7 +203,7 @@ begin
             p_worker_id, u.result
         from unnest(p_ids, p_days, p_attempts, p_fences, p_started_us, p_took_us, v_results)
             as u (id, day, attempt, fence, ago, took, result);
-        return;
+        return true;
     end if;
     insert into skiplane.outcome (id, shard, day, status, attempt, fence, started_at, finished_at, worker_id, result)
     select u.id, p_shard, h.day, 'SUCCEEDED', h.attempt, h.fence,
@@ -220,12 +225,13 @@ begin
                 'error_message', 'the task ran, but its result cannot be stored: '
                     'it must be JSON without NUL, at most 100 levels and 1 MiB'));
     end loop;
+    return v_bad = '{}';
 end
 $$;
 
 comment on function skiplane._succeed_tasks(
     uuid, uuid[], date[], smallint[], integer[], timestamptz, uuid[], text[], integer[], integer[], timestamptz, smallint
-) is 'Stores the successes of a finish; a result that cannot be stored fails its task for good, with the reason.';
+) is 'Stores the successes of a finish; a result that cannot be stored fails its task for good, with the reason: then the answer is false.';
 
 create or replace function skiplane.finish_and_claim(
     p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[],

@@ -1,5 +1,5 @@
 -- Workers: their register, their signs of life, what they save while running.
--- Locks: lease rows in the order of their numbers.
+-- Locks: lease rows in the order of their numbers, then what ends of tasks lock (see 320).
 
 create or replace function skiplane.register_worker(
     p_worker_id uuid, p_name text, p_queues text[], p_task_types text[] default null, p_concurrency integer default 1,
@@ -100,6 +100,7 @@ declare
     v_now timestamptz := skiplane.clock();
     l skiplane.lease;
     v_known uuid[] := '{}';
+    v_ended skiplane.lease[] := '{}';
     v_kill timestamptz;
 begin
     extended := 0;
@@ -112,6 +113,7 @@ begin
             -- Its answer never arrived, or is on its way: only an old one is known to be lost.
             if p_reconcile and l.claimed_at < v_now - interval '2 seconds' then
                 perform skiplane._end_lease(l, '{"kind": "release"}');
+                v_ended := v_ended || l;
             end if;
             continue;
         end if;
@@ -131,6 +133,7 @@ begin
         end if;
     end loop;
     lost := array(select h from unnest(p_held) h where h <> all (v_known));
+    perform skiplane._release_after(v_ended, p_shard);
 end
 $$;
 
@@ -187,6 +190,7 @@ as $$
 declare
     l skiplane.lease;
     v_count integer := 0;
+    v_ended skiplane.lease[] := '{}';
 begin
     for l in
         select * from skiplane.lease x where x.worker_id = p_worker_id and x.shard = p_shard order by x.lease_id for update
@@ -194,7 +198,9 @@ begin
         perform skiplane._end_lease(l, case when p_charge then jsonb_build_object('kind', 'lost', 'error_type', 'WorkerLost',
             'error_message', skiplane._clean_text(p_reason, 1000)) else '{"kind": "release"}' end, p_running, p_excused);
         v_count := v_count + cardinality(l.ids);
+        v_ended := v_ended || l;
     end loop;
+    perform skiplane._release_after(v_ended, p_shard);
     return v_count;
 end
 $$;

@@ -1,5 +1,5 @@
 -- What callers and operators do to a task: cancel, edit, retry. Each looks where the task is, in the order in which
--- tasks move (timer, ready, lease, outcome), and looks again when it moved meanwhile.
+-- tasks move (timer, ready, lease, outcome; blocked after them), and looks again when it moved meanwhile.
 
 create or replace function skiplane.cancel_task(p_task_id uuid, p_reason text default null, p_actor text default null)
 returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -11,7 +11,6 @@ declare
     w skiplane.timer;
     r skiplane.ready;
     l skiplane.lease;
-    g record;
     t skiplane.task;
     v_status text;
 begin
@@ -33,20 +32,11 @@ begin
         end if;
         l := skiplane._find_lease(p_task_id, v_shard);
         if l.lease_id is not null then
-            g := skiplane._leave_lease(l.worker_id, l.lease_id, array[p_task_id], v_shard);
-            if g.ids is not null then
-                perform skiplane._end_task(p_task_id, v_shard, g.days[1], 'CANCELLED', g.attempts[1], g.fences[1],
-                    coalesce(g.started[1], g.claimed_at), l.worker_id, 'Cancelled', v_reason);
-                insert into skiplane.attempt (id, shard, day, fence, attempt, outcome, worker_id, started_at, finished_at,
-                    error_type, error_message)
-                values (p_task_id, v_shard, g.days[1], g.fences[1], g.attempts[1], 'cancelled', l.worker_id,
-                    coalesce(g.started[1], g.claimed_at), skiplane.clock(), 'Cancelled', v_reason);
-                perform pg_notify(skiplane.worker_channel(l.worker_id), p_task_id::text);
-                exit;
-            end if;
+            exit when skiplane._cancel_running(l, array[p_task_id], v_reason) > 0;
             continue;
         end if;
         t := skiplane._find_task(p_task_id);
+        exit when skiplane._cancel_blocked(t, v_reason);
         if t.id is null then
             if (skiplane._find_timer(p_task_id, v_shard)).id is null then
                 perform skiplane._refuse_unknown(p_task_id);
@@ -61,6 +51,7 @@ begin
                 'nothing is left to cancel');
         end if;
     end loop;
+    perform skiplane._release_dependents(array[p_task_id], v_shard);
     perform skiplane._log_action(p_task_id, p_actor, 'cancel', jsonb_build_object('reason', p_reason));
     return skiplane.get_task(p_task_id);
 end
@@ -83,6 +74,9 @@ declare
 begin
     perform pg_current_xact_id();
     v_now := skiplane.clock();
+    if t.workflow_id is not null and skiplane._retry_member(t, p_reason, p_actor) then
+        return skiplane.get_task(p_task_id);
+    end if;
     delete from skiplane.dead d where d.id = p_task_id and d.shard = v_shard returning d.task, d.fence into v_copy, v_fence;
     if t.id is null and v_copy is not null then
         -- Retention has dropped its history; the dead letter kept the task.
@@ -117,7 +111,7 @@ end
 $$;
 
 comment on function skiplane.retry_task(uuid, text, text) is
-'Runs a FAILED, DEAD or CANCELLED task again with a fresh budget of retries; its history stays. A passed expires_at is lifted. SK003 in any other state.';
+'Runs a FAILED, DEAD or CANCELLED task again with a fresh budget of retries; its history stays. A passed expires_at is lifted. A task of a workflow brings back what was failed or skipped because of it. SK003 in any other state, or when it was failed because of another task.';
 
 create or replace function skiplane.edit_task(p_task_id uuid, p_version integer, p_changes jsonb, p_actor text default null)
 returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -144,6 +138,9 @@ begin
         v_status := skiplane._task_document(p_task_id) ->> 'status';
         if v_status is null then
             perform skiplane._refuse_unknown(p_task_id);
+        elsif v_status = 'BLOCKED' then
+            perform skiplane._refuse('SK003', 'task_id', p_task_id::text, 'the task waits for others of its workflow: it is BLOCKED',
+                'edit it once they have ended, or cancel it');
         elsif v_status not in ('SCHEDULED', 'PENDING', 'RETRYING') then
             perform skiplane._refuse('SK003', 'task_id', p_task_id::text, format('the task has started or ended: it is %s', v_status),
                 'only a task that waits can be edited');

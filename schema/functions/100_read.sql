@@ -11,15 +11,16 @@ declare
 begin
     -- Twice: a task may become active between the look at the tasks and the one at the timers.
     for v_look in 1 .. 2 loop
-        select skiplane._document(t, o, case when o.id is null then w end, case when o.id is null then r end)
+        select skiplane._document(t, o, case when o.id is null then w end, case when o.id is null then r end, b)
         into v_document
         from skiplane._find_task(p_task_id) t
         left join skiplane.outcome o on o.id = t.id and o.shard = t.shard and o.day = t.day
         left join lateral skiplane._find_timer(t.id, t.shard) w on o.id is null and w.id is not null
         left join skiplane.ready r on r.id = t.id and r.shard = t.shard
+        left join skiplane.blocked b on t.workflow_id is not null and b.id = t.id and b.shard = t.shard
         where t.id is not null;
         if v_document is null then
-            select skiplane._document(skiplane._timer_task(w, null), null, w, null) into v_document
+            select skiplane._document(skiplane._timer_task(w, null), null, w, null, null) into v_document
             from skiplane._find_timer(p_task_id, v_shard) w where w.status = 'SCHEDULED';
         end if;
         exit when v_document is not null;
@@ -31,7 +32,7 @@ $$;
 comment on function skiplane._task_document(uuid) is 'A task as every door shows it, without attempts and actions; NULL when unknown.';
 
 create or replace function skiplane._document(
-    p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready
+    p_task skiplane.task, p_outcome skiplane.outcome, p_timer skiplane.timer, p_ready skiplane.ready, p_blocked skiplane.blocked
 ) returns jsonb language plpgsql volatile
 as $$
 declare
@@ -39,11 +40,16 @@ declare
     o skiplane.outcome := p_outcome;
     l skiplane.lease;
     n integer;
-    v_status text := coalesce(o.status::text, p_timer.status::text, case when p_ready.id is not null then 'PENDING' end, 'RUNNING');
+    v_name text;
+    v_status text := coalesce(o.status::text, p_timer.status::text, case when p_ready.id is not null then 'PENDING' end,
+        case when p_blocked.id is not null then 'BLOCKED' end, 'RUNNING');
 begin
     if v_status = 'RUNNING' then
         l := skiplane._find_lease(t.id, t.shard);
         n := array_position(l.ids, t.id);
+    end if;
+    if t.workflow_id is not null then
+        v_name := skiplane._name_in_workflow(t.id, t.shard);
     end if;
     return jsonb_build_object(
         'task_id', t.id, 'task_type', t.task_type, 'queue', t.queue, 'priority', skiplane._priority_name(t.priority),
@@ -59,12 +65,12 @@ begin
         'retry_jitter', coalesce(t.retry_jitter, 'equal'), 'timeout_seconds', t.timeout_s, 'idempotency_key', t.idempotency_key,
         'estimated_duration_seconds', t.estimate / 1000.0, 'concurrency_key', t.concurrency_key,
         'expires_at', skiplane._utc_text(t.expires_at), 'callback_url', t.callback_url, 'metadata', t.metadata,
-        'tenant_id', t.tenant_id, 'workflow_id', t.workflow_id, 'worker_id', coalesce(o.worker_id, l.worker_id),
+        'tenant_id', t.tenant_id, 'workflow_id', t.workflow_id, 'task_name', v_name, 'worker_id', coalesce(o.worker_id, l.worker_id),
         'lease_expiry', skiplane._utc_text(l.until), 'version', t.version, 'cursor', t.id);
 end
 $$;
 
-comment on function skiplane._document(skiplane.task, skiplane.outcome, skiplane.timer, skiplane.ready) is
+comment on function skiplane._document(skiplane.task, skiplane.outcome, skiplane.timer, skiplane.ready, skiplane.blocked) is
 'The document of a task from the rows of the places where it is.';
 
 create or replace function skiplane.get_task(p_task_id uuid) returns jsonb

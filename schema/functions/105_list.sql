@@ -13,6 +13,9 @@ begin
         when 'RUNNING' then
             return query select u.id from skiplane.lease l, unnest(l.ids) as u (id)
             where u.id < p_before and u.id >= p_after order by u.id desc limit p_limit;
+        when 'BLOCKED' then
+            return query select b.id from skiplane.blocked b
+            where b.id < p_before and b.id >= p_after order by b.id desc limit p_limit;
         when 'SCHEDULED', 'RETRYING' then
             return query select w.id from (
                 select x.id, x.status from skiplane.timer x union all select x.id, x.status from skiplane.timer_far x) w

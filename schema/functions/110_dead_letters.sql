@@ -44,7 +44,12 @@ comment on function skiplane._check_dead(uuid) is 'Refuses what is no dead lette
 create or replace function skiplane.retry_dead_letter(p_task_id uuid, p_reason text default null, p_actor text default null)
 returns jsonb language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
+declare t skiplane.task := skiplane._find_task(p_task_id);
 begin
+    if t.workflow_id is not null then
+        -- Before the dead letter: who retries the whole workflow takes them in this order.
+        perform skiplane._hold_workflow(t.workflow_id);
+    end if;
     perform skiplane._check_dead(p_task_id);
     return skiplane.retry_task(p_task_id, p_reason, p_actor);
 end
@@ -60,19 +65,23 @@ create or replace function skiplane.retry_dead_letters(
     set jit = off set enable_seqscan = off
 as $$
 declare
-    v_id uuid;
+    d record;
     v_count integer := 0;
 begin
     perform skiplane._check_number('limit', p_limit, 1, 10000);
-    for v_id in
-        select d.id from skiplane.dead d
-        where (p_task_type is null or d.task_type = p_task_type) and (p_queue is null or d.queue = p_queue)
-            and (p_tenant_id is null or d.tenant_id = p_tenant_id)
-        order by d.id limit p_limit for update skip locked
+    for d in
+        select x.id, x.shard from skiplane.dead x
+        where (p_task_type is null or x.task_type = p_task_type) and (p_queue is null or x.queue = p_queue)
+            and (p_tenant_id is null or x.tenant_id = p_tenant_id)
+            and x.task ->> 'workflow_id' is null
+        order by x.id limit p_limit for update skip locked
     loop
-        perform skiplane.retry_task(v_id, 'retry of all', p_actor);
+        perform skiplane.retry_task(d.id, 'retry of all', p_actor);
         v_count := v_count + 1;
     end loop;
+    if v_count < p_limit then
+        v_count := v_count + skiplane._retry_dead_members(p_task_type, p_queue, p_tenant_id, p_limit - v_count, p_actor);
+    end if;
     return v_count;
 end
 $$;

@@ -10,6 +10,7 @@ create or replace function skiplane.sweep_leases(
 as $$
 declare
     v_now timestamptz := skiplane.clock();
+    v_ended skiplane.lease[] := '{}';
     l skiplane.lease;
     v_fellows uuid[];
     v_seen uuid[] := '{}';
@@ -29,6 +30,7 @@ begin
         perform skiplane._end_lease(l, jsonb_build_object('kind', 'lost', 'error_type', 'WorkerLost',
             'error_message', 'worker lost: its lease ran out' || case when v_company then ' (excused: others were lost with it)' else '' end, 'swept', true, 'excused', v_company));
         returned := returned + cardinality(l.ids);
+        v_ended := v_ended || l;
     end loop;
     for l in
         select * from skiplane.lease x
@@ -36,7 +38,9 @@ begin
         order by x.kill_at limit p_limit for update skip locked
     loop
         returned := returned + skiplane._end_overdue(l, v_now);
+        v_ended := v_ended || l;
     end loop;
+    perform skiplane._release_after(v_ended, p_shard);
     -- A lease that commits late may end before this, but not for longer than a claim can take: the full look that
     -- callers make now and then (p_after NULL) finds it.
     -- Never past the present: the next claim may be for a shorter time than all that there are.
@@ -122,6 +126,7 @@ begin
             'not started before ' || skiplane._utc_text(r.expires_at));
         v_count := v_count + 1;
     end loop;
+    perform skiplane._release_dependents(v_ids, p_shard);
     return v_count;
 end
 $$;

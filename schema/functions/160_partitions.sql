@@ -1,5 +1,6 @@
 -- Partitions: made ahead, dropped when they are old and nothing live is in them.
--- task, outcome and attempt by the UTC day of activation; timer by the UTC day of the due time.
+-- task, outcome and attempt by the UTC day of activation, workflows by that of submission, fire by that of the fire; timer
+-- by the UTC day of the due time.
 -- A new partition is made as a table of its own and attached: ATTACH lets readers and writers go on, where
 -- CREATE TABLE ... PARTITION OF would stop them. Maintenance gives up every lock within a second; its next run tries
 -- again. A drop stops everybody, so what is slow comes before it, and its locks are given up sooner than
@@ -49,10 +50,12 @@ begin
     if to_regclass(to_char(v_day, '"skiplane.task_p"YYYYMMDD')) is null and not skiplane._is_prepared('task', v_day) then
         -- Whoever else makes them holds these, as attaching does, and has to end first; writers of other days go on.
         -- Locks on tables, not an advisory one: they bring the catalog up to date, with an old snapshot, too.
-        lock table only skiplane.outcome, only skiplane.attempt, only skiplane.task in share update exclusive mode;
+        lock table only skiplane.outcome, only skiplane.attempt, only skiplane.workflow, only skiplane.workflow_state,
+            only skiplane.workflow_task, only skiplane.task in share update exclusive mode;
         if not skiplane._is_prepared('task', v_day) then
             -- task comes last: where it has a partition the others have theirs.
-            perform skiplane._make_partition(x, v_day) from unnest('{outcome,attempt,task}'::text[]) x;
+            perform skiplane._make_partition(x, v_day)
+            from unnest('{outcome,attempt,workflow,workflow_state,workflow_task,task}'::text[]) x;
         end if;
     end if;
     return v_day;
@@ -133,19 +136,24 @@ begin
         return not exists (select from skiplane.timer w
             where w.due_at >= p_day::timestamptz and w.due_at < (p_day + 1)::timestamptz);
     end if;
+    if p_parent = 'fire' then
+        return true;
+    end if;
     return not exists (select from skiplane.task t where t.day = p_day and not exists (
-        select from skiplane.outcome o where o.id = t.id and o.shard = t.shard and o.day = p_day) limit 1);
+        select from skiplane.outcome o where o.id = t.id and o.shard = t.shard and o.day = p_day) limit 1)
+        and not exists (select from skiplane.workflow_state s where s.day = p_day and s.completed_at is null);
 end
 $$;
 
 comment on function skiplane._day_is_over(text, date) is
-'Whether nothing waits for a day any more (timer), or every task that became active on it has ended (task).';
+'Whether nothing waits for a day any more (timer), or every task that became active and every workflow that was submitted on it has ended (task).';
 
 create or replace function skiplane._day_partitions(p_parent text, p_day date) returns table (parent text, child regclass)
 language sql stable
 as $$
     select x.parent, p.child
-    from unnest(case p_parent when 'timer' then '{timer}' else '{attempt,outcome,task}' end::text[])
+    from unnest(case p_parent when 'timer' then '{timer}' when 'fire' then '{fire}'
+        else '{attempt,outcome,workflow_task,workflow_state,workflow,task}' end::text[])
         with ordinality as x (parent, ord)
     cross join lateral skiplane._partitions_before(x.parent, p_day + 1) p
     where p.day_from = p_day order by x.ord
@@ -214,7 +222,7 @@ begin
         return;
     end if;
     -- task after the others: see _active_day.
-    foreach v_parent in array '{outcome,attempt,task,timer}'::text[] loop
+    foreach v_parent in array '{outcome,attempt,workflow,workflow_state,workflow_task,task,fire,timer}'::text[] loop
         return query select * from skiplane._make_ahead(v_parent, v_today, p_days_ahead);
         v_made := v_made or found;
     end loop;
@@ -231,6 +239,7 @@ begin
     for r in
         select 'timer' as parent, p.day_from from skiplane._partitions_before('timer', v_today - 1) p
         union all select 'task', p.day_from from skiplane._partitions_before('task', v_today - v_keep) p
+        union all select 'fire', p.day_from from skiplane._partitions_before('fire', v_today - v_keep) p
     loop
         if skiplane._close_day(r.parent, r.day_from) then
             v_parents := v_parents || r.parent;
@@ -260,8 +269,9 @@ begin
         return;
     end if;
     for v_ahead in -1 .. p_days_ahead loop
-        continue when p_parent = 'task' and not (skiplane._has_partition('outcome', p_today + v_ahead)
-            and skiplane._has_partition('attempt', p_today + v_ahead));
+        continue when p_parent = 'task' and not (
+            select bool_and(skiplane._has_partition(x, p_today + v_ahead))
+            from unnest('{outcome,attempt,workflow,workflow_state,workflow_task}'::text[]) x);
         begin
             if skiplane._make_partition(p_parent, p_today + v_ahead) then
                 return next format('made %s for %s', p_parent, p_today + v_ahead);

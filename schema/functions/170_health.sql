@@ -52,6 +52,11 @@ begin
         select x.due_at from skiplane.timer x where x.due_at < v_now order by x.due_at limit 1) w;
     return query select 'overdue_timers', coalesce(v_age < interval '5 seconds', true),
         format('oldest overdue timer: %s', coalesce(v_age::text, 'none'));
+    select max(v_now - w.next_fire_time) into v_age from (
+        select x.next_fire_time from skiplane.schedule x
+        where x.next_fire_time < v_now order by x.next_fire_time limit 1) w;
+    return query select 'overdue_schedules', coalesce(v_age < interval '5 seconds', true),
+        format('oldest overdue schedule: %s', coalesce(v_age::text, 'none'));
     select count(*) into v_count from skiplane.timer_far f where f.due_at < v_now + interval '1 day';
     return query select 'far_timers', v_count = 0, format('%s tasks due within a day lie outside the partitions', v_count);
     select v_now - max(w.at) into v_age from skiplane.watermark w where w.at > v_now - interval '1 hour';

@@ -144,6 +144,37 @@ $$;
 comment on function skiplane._announce(text, text, text, jsonb, smallint) is
 'Makes the deliveries for an event that is no end of a task; a webhook for one task type hears of none. Answers how many.';
 
+create or replace function skiplane._announce_workflows(p_ids uuid[], p_day date, p_shard smallint, p_at timestamptz)
+returns void language plpgsql volatile
+    set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+as $$
+declare r record;
+begin
+    if not exists (
+        select from skiplane.webhook w
+        where w.enabled and w.events && '{workflow,workflow.succeeded,workflow.failed,workflow.cancelled}')
+    then
+        return;
+    end if;
+    for r in
+        select w.id, w.name, w.tenant_id, w.task_count, w.metadata, w.created_at, s.status, s.failed, s.cancelled, s.completed_at
+        from skiplane.workflow_state s
+        join skiplane.workflow w on w.id = s.id and w.shard = s.shard and w.day = s.day
+        where s.id = any (p_ids) and s.shard = p_shard and s.day = p_day and s.status <> 'RUNNING' and s.completed_at = p_at
+            and w.id = any (p_ids) and w.shard = p_shard and w.day = p_day
+        order by w.id
+    loop
+        perform skiplane._announce('workflow.' || lower(r.status), r.tenant_id, 'default', jsonb_build_object(
+            'workflow_id', r.id, 'workflow_name', r.name, 'tenant_id', r.tenant_id, 'status', r.status, 'tasks', r.task_count,
+            'failed', r.failed, 'cancelled', r.cancelled, 'metadata', r.metadata, 'created_at', skiplane._utc_text(r.created_at),
+            'completed_at', skiplane._utc_text(r.completed_at)), p_shard);
+    end loop;
+end
+$$;
+
+comment on function skiplane._announce_workflows(uuid[], date, smallint, timestamptz) is
+'Makes the deliveries for those workflows of one day that have ended at p_at, just now.';
+
 create or replace function skiplane.announce_alert(
     p_name text, p_state text default 'firing', p_summary text default null, p_labels jsonb default '{}',
     p_tenant_id text default 'default'

@@ -91,6 +91,7 @@ comment on column skiplane.outcome.error_type is 'Class of the error, or Expired
 comment on column skiplane.outcome.error_message is 'Reason of a failure or cancellation.';
 
 create index outcome_unhappy on skiplane.outcome (id) where status <> 'SUCCEEDED';
+create index outcome_finished on skiplane.outcome (finished_at);
 
 create table skiplane.attempt (
     id uuid not null,
@@ -125,3 +126,5 @@ comment on column skiplane.attempt.error_message is 'Message of the error.';
 comment on column skiplane.attempt.error_detail is 'Traceback or other detail.';
 comment on column skiplane.attempt.retry_delay_s is 'Delay chosen before the next attempt, seconds; NULL when none followed.';
 comment on column skiplane.attempt.excused is 'Lost, probably not by its own doing: as many of these as it has retries come on top of them.';
+
+create index attempt_finished on skiplane.attempt (finished_at);

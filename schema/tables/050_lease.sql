@@ -45,6 +45,7 @@ create table skiplane.lease (
     attempts smallint[] not null,
     fences integer[] not null,
     started timestamptz[] not null,
+    workflows boolean not null default false,
     callbacks boolean not null default false,
     primary key (lease_id, shard)
 );
@@ -61,6 +62,7 @@ comment on column skiplane.lease.days is 'Partitions of their task rows, in the 
 comment on column skiplane.lease.attempts is 'Their attempt numbers, this one included.';
 comment on column skiplane.lease.fences is 'Their claim numbers.';
 comment on column skiplane.lease.started is 'When execution began, as reported by heartbeats; NULL elements are not known.';
+comment on column skiplane.lease.workflows is 'Whether a task of a workflow is among them.';
 comment on column skiplane.lease.callbacks is 'Whether a task with a callback_url is among them.';
 
 create index lease_until on skiplane.lease (shard, until);

@@ -6,7 +6,8 @@ select
     t.task_type,
     t.queue,
     t.priority,
-    coalesce(o.status::text, w.status::text, case when r.id is not null then 'PENDING' end, 'RUNNING') as status,
+    coalesce(o.status::text, w.status::text, case when r.id is not null then 'PENDING' end,
+        case when b.id is not null then 'BLOCKED' end, 'RUNNING') as status,
     t.payload,
     o.result,
     o.error_message,
@@ -22,22 +23,32 @@ select
     l.until as lease_expiry,
     t.workflow_id,
     t.tenant_id,
-    t.metadata
+    t.metadata,
+    case
+        when t.workflow_id is not null
+            then (select m.name from skiplane.workflow_task m where m.id = t.id and m.shard = t.shard)
+    end as task_name
 from skiplane.task t
 left join skiplane.outcome o on o.id = t.id and o.shard = t.shard and o.day = t.day
 left join skiplane.ready r on r.id = t.id and r.shard = t.shard
+left join skiplane.blocked b on t.workflow_id is not null and b.id = t.id and b.shard = t.shard
 left join lateral (
     select x.status, x.attempt from skiplane.timer x where x.id = t.id and x.shard = t.shard
     union all
     select x.status, x.attempt from skiplane.timer_far x where x.id = t.id and x.shard = t.shard
     limit 1
 ) w on o.id is null
-left join lateral skiplane._find_lease(t.id, t.shard) l on o.id is null and r.id is null and w.status is null
+left join lateral skiplane._find_lease(t.id, t.shard) l
+    on o.id is null and r.id is null and w.status is null and b.id is null
 union all
 select
     w.id, w.idempotency_key, w.task_type, w.queue, w.priority, w.status::text, w.payload, null, null, w.scheduled_at, null, null,
     w.created_at, w.attempt, coalesce(w.max_retries, 3::smallint), coalesce(w.retry_delay_s, 5), w.timeout_s, null, null,
-    w.workflow_id, w.tenant_id, w.metadata
+    w.workflow_id, w.tenant_id, w.metadata,
+    case
+        when w.workflow_id is not null
+            then (select m.name from skiplane.workflow_task m where m.id = w.id and m.shard = w.shard)
+    end
 from (
     select * from skiplane.timer where status = 'SCHEDULED'
     union all

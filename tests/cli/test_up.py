@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,6 +57,14 @@ def up(bare: dict[str, str], folder: Path, *options: str) -> Iterator["subproces
             process.kill()
 
 
+def answered(web: str, key: str) -> int:
+    request = urllib.request.Request(
+        f"{web}/api/v1/tasks", headers={"Authorization": f"Bearer {key}"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return int(response.status)
+
+
 def ready(process: "subprocess.Popen[str]") -> dict[str, Any]:
     assert process.stdout
     line = process.stdout.readline()
@@ -89,13 +98,13 @@ def test_a_task_goes_all_the_way_and_ctrl_c_leaves_nothing(
     with up(bare, folder, "--json", "--no-demo") as process:
         said = ready(process)
         assert said["pid"] == process.pid
-        assert said["web"] is None
+        assert answered(said["web"], said["key"]) == 200
         done = run("submit", "demo.greet", '{"name": "Ada"}', "--wait", "20", "--json")
         assert json.loads(done.stdout)["result"] == "Hello, Ada!"
         assert done.returncode == 0
         everybody = family(process.pid)
-        # Itself, a server, a scheduler, a worker and its child at least.
-        assert len(everybody) >= 5
+        # Itself, a server, a scheduler, the API, a worker and its child at least.
+        assert len(everybody) >= 6
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
     wait_all_gone(everybody, timeout=1)
@@ -167,6 +176,7 @@ def test_demo_shows_every_way_a_task_can_go(bare: dict[str, str], folder: Path):
             ("SCHEDULED", "demo.remind"),
             ("SUCCEEDED", "demo.flaky"),
             ("SUCCEEDED", "demo.report"),
+            ("SUCCEEDED", "demo.tick"),
             ("DEAD", "demo.broken"),
         }
         deadline = time.monotonic() + 60

@@ -11,9 +11,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from skiplane.metrics import MOST_VALUES, OTHERS, Names
+from skiplane.schema.pools import SyncPool
+from skiplane.schema.web_calls import measurements
 from skiplane.tests.scheduler.helpers import running_scheduler
 from skiplane.tests.support import wait_until
 from skiplane.tests.worker.helpers import Tasks, running_worker
+from skiplane.web.metrics import Metrics
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| ([^|]*) \| ", re.M)
@@ -50,6 +53,8 @@ def told(text: str) -> dict[str, tuple[str, set[str]]]:
     """Names as in the documentation, with kind and labels."""
     found: dict[str, tuple[str, set[str]]] = {}
     for family in text_string_to_metric_families(text):
+        if family.name.endswith("_created"):
+            continue  # of the client library, for each counter
         name = family.name + ("_total" if family.type == "counter" else "")
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         found[name] = (family.type, labels)
@@ -158,6 +163,20 @@ def test_a_scheduler_tells_of_its_loops(dsn: str, tmp_path: Path):
     found = samples(text)
     assert found["skiplane_loop_progress_age_seconds", (("loop", "promote"),)] < 5
     assert found["skiplane_loop_overdue_seconds", (("loop", "promote"),)] < 5
+
+
+def test_the_web_process_tells_of_the_database(dsn: str, tasks: Tasks):
+    tasks.submit("echo", {"value": 1})
+    tasks.conn.execute("select skiplane.refresh_depth()")
+    pool = SyncPool(dsn, size=1)
+    measured = pool.run(measurements())
+    pool.close()
+    web = Metrics()
+    web.count("GET", "/healthz", 200, 0.01)
+    exported = told(web.render(measured).decode())
+    for name in ("skiplane_queue_depth", "skiplane_queue_oldest_seconds"):
+        assert exported[name] == ("gauge", {"queue", "priority"})
+    assert exported == documented("web")
 
 
 def test_no_label_grows_without_bound():

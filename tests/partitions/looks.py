@@ -10,7 +10,16 @@ from psycopg import sql
 from skiplane.tests.support.engine import Connection, Engine
 
 DAY = 86400.0
-PARENTS = ("task", "outcome", "attempt", "timer")
+PARENTS = (
+    "task",
+    "outcome",
+    "attempt",
+    "workflow",
+    "workflow_state",
+    "workflow_task",
+    "fire",
+    "timer",
+)
 BOUNDS = """
 select pg_get_expr(c.relpartbound, c.oid) from pg_inherits i join pg_class c on c.oid = i.inhrelid
 where i.inhparent = ('skiplane.' || %s)::regclass order by 1

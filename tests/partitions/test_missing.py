@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from skiplane.tests.partitions.looks import DAY, at_the_same_time, covered, maintain, today
+from skiplane.tests.partitions.looks import DAY, PARENTS, at_the_same_time, covered, maintain, today
 from skiplane.tests.support.engine import Engine
 from skiplane.tests.support.races import Racer
 
@@ -102,5 +102,5 @@ def test_maintenance_finds_its_way_afterwards(late: Engine):
     made = [line for line in maintain(late) if line.startswith("made")]
     assert f"made task for {today(late)}" not in made
     assert f"made timer for {today(late)}" in made
-    assert len(made) == 4 * 9 - 3
+    assert len(made) == len(PARENTS) * 9 - 6
     assert late.places(late.submit(delay_seconds=5)) == ["timer"]

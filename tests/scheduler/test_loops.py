@@ -249,3 +249,12 @@ def test_place_of_a_sweep_is_given_up_now_and_then(monkeypatch: pytest.MonkeyPat
     assert places.get(0) == place
     now += 2
     assert places.get(0) is None
+
+
+async def test_overflow_goes_back_when_its_queue_has_room(link: Link, engine: Engine):
+    engine.many(2, queue="email~overflow", priority="low")
+    loop = loops.Overflow(link, [0])
+    loop.limit = 1
+    assert await loop.run_once() == 0.0
+    await loop.run_once()
+    assert len(engine.claim(5, queues=["email"]).tasks) == 2

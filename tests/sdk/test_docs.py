@@ -72,9 +72,23 @@ async def test_the_guide_to_transactions_runs(names: dict[str, Any], dsn: str) -
         assert await cursor.fetchone() == (7,)
 
 
+@pytest.mark.parametrize("names", ["workflows.md"], indirect=True)
+async def test_the_guide_to_workflows_runs(names: dict[str, Any]) -> None:
+    await drain(names["app"])
+    record, results, nodes = await names["look"]()
+    assert (record.status, results["report"]) == ("SUCCEEDED", "Orders: [1, 1, 2, 2, 3, 3]")
+    assert nodes[-1] == ("alarm", "CANCELLED")
+    assert [node.name for node in names["last"]] == ["archive"]
+    assert names["daily"].nodes["report"].after == ["clean", "archive"]
+    names["handle"] = await names["daily"].submit()
+    await names["steer"]()
+    assert await names["handle"].status() == "RUNNING"
+
+
 def test_every_public_name_is_in_the_guides() -> None:
     import skiplane
 
-    text = (DOCS / "python.md").read_text() + (DOCS / "transactions.md").read_text()
+    pages = ("python.md", "transactions.md", "workflows.md")
+    text = "".join((DOCS / page).read_text() for page in pages)
     words = set(re.findall(r"\w+", text))
     assert set(skiplane.__all__) - words == {"__version__"}

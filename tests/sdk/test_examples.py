@@ -46,6 +46,7 @@ def test_every_example_has_a_test() -> None:
         "emails",
         "etl_checkpoint",
         "exactly_once",
+        "nightly",
     }
 
 
@@ -117,3 +118,21 @@ async def test_money_is_moved_once(database: str, capsys: pytest.CaptureFixture[
         cursor = await connection.execute("select amount from balance where account = 'ann'")
         assert await cursor.fetchone() == (Decimal("87.50"),)
     await ledger.app.close()
+
+
+@pytest.mark.parametrize(("roll", "said"), [(1.0, "180 orders from 4 shops"), (0.0, "'north'")])
+async def test_a_nightly_import_reports_or_raises_the_alarm(
+    database: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    roll: float, said: str,
+) -> None:  # fmt: skip
+    nightly = load("nightly")
+    monkeypatch.setattr(nightly.random, "random", lambda: roll)
+    running = asyncio.create_task(nightly.main())
+    while not running.done():
+        await drain(nightly.app, ahead=600)
+    await running
+    assert said in capsys.readouterr().out
+    [alarm] = await nightly.app.list(task_type="alarm")
+    assert alarm.status == ("CANCELLED" if roll else "SUCCEEDED")
+    assert alarm.result is None or set(alarm.result) <= set(nightly.SHOPS)
+    await nightly.app.close()

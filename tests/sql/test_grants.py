@@ -31,19 +31,33 @@ VERBS = {
     "sweep": "select skiplane.sweep_leases()",
     "refresh": "select skiplane.refresh_lanes()",
     "maintain": "select skiplane.maintain_partitions()",
+    "create schedule": "select skiplane.create_cron_task('n', '* * * * *', 'work')",
+    "run schedule": "select skiplane.run_cron_task(gen_random_uuid())",
+    "list schedules": "select skiplane.list_cron_tasks()",
+    "fire": "select skiplane.take_due_schedules()",
+    "read schedules": "select * from skiplane.cron_tasks",
+    "read fires": "select * from skiplane.cron_fires",
     "read tasks": "select * from skiplane.tasks",
     "read dead": "select * from skiplane.dead_letter_queue",
     "read queues": "select * from skiplane.queues",
     "read workers": "select * from skiplane.workers",
 }
-EVERYBODY = {"get", "list", "list dead", "health"}
-VIEWS = {"read tasks", "read dead", "read queues", "read workers"}
-PRODUCE = {"submit", "submit many", "submit batch", "cancel", "edit"}
+EVERYBODY = {"get", "list", "list dead", "health", "list schedules"}
+VIEWS = {"read tasks", "read dead", "read queues", "read workers", "read schedules", "read fires"}
+PRODUCE = {
+    "submit",
+    "submit many",
+    "submit batch",
+    "cancel",
+    "edit",
+    "create schedule",
+    "run schedule",
+}
 MAY = {
     "skiplane_reader": EVERYBODY | VIEWS,
     "skiplane_producer": EVERYBODY | PRODUCE,
     "skiplane_worker": EVERYBODY
-    | {"claim", "finish", "release", "promote", "sweep", "refresh", "maintain"},
+    | {"claim", "finish", "release", "promote", "sweep", "refresh", "maintain", "fire"},
     "skiplane_operator": EVERYBODY | VIEWS | PRODUCE | {"retry", "retry dead", "discard", "drain"},
 }
 

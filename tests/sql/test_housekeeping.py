@@ -102,7 +102,8 @@ def test_old_days_are_dropped_when_all_their_tasks_ended(still: Engine):
     assert still.status(waiting) == "DEAD"
     said = [row[0] for row in still.rows("maintain_partitions")]
     said = [line for line in said if line.endswith(str(day)) and "timer" not in line]
-    assert said == [f"dropped {table} for {day}" for table in ("attempt", "outcome", "task")]
+    tables = ("attempt", "outcome", "workflow_task", "workflow_state", "workflow", "task", "fire")
+    assert said == [f"dropped {table} for {day}" for table in tables]
     assert [row[0]["task_id"] for row in still.rows("list_dead_letters")] == [str(waiting)]
     assert still.value("retry_dead_letter", task_id=waiting)["status"] == "PENDING"
 
@@ -111,7 +112,7 @@ def test_every_day_ahead_has_its_partition(still: Engine):
     still.conn.execute("set local timezone = 'Asia/Tokyo'")
     still.skip(3 * DAY)
     still.rows("maintain_partitions", days_ahead=9)
-    for table in ("task", "outcome", "attempt", "timer"):
+    for table in ("task", "outcome", "attempt", "workflow_state", "timer"):
         assert still.one(
             "select bool_and(skiplane._has_partition(%s, skiplane._utc_day(skiplane.clock()) + d))"
             " from generate_series(0, 9) d",

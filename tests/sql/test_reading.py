@@ -12,7 +12,7 @@ FIELDS = (
     " created_at started_at completed_at next_attempt_at attempt max_retries retry_backoff"
     " retry_delay_seconds retry_max_delay_seconds retry_jitter timeout_seconds idempotency_key"
     " estimated_duration_seconds concurrency_key expires_at callback_url metadata tenant_id"
-    " workflow_id worker_id lease_expiry version duration_ms"
+    " workflow_id task_name worker_id lease_expiry version duration_ms"
 )
 DOCUMENT = set(FIELDS.split())
 ENDED = ("SUCCEEDED", "FAILED", "DEAD", "CANCELLED")

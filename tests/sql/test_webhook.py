@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from skiplane.tests.support.engine import Engine, refused
+from skiplane.tests.workflow.flows import Flow
 
 
 def hook(engine: Engine, *events: str, **options: Any) -> dict[str, Any]:
@@ -242,3 +243,29 @@ def test_pages_of_webhooks_lose_none(engine: Engine):
     while page := engine.rows("list_webhooks", limit=2, cursor=seen[-1] if seen else None):
         seen += [row[0]["webhook_id"] for row in page]
     assert sorted(seen) == sorted(made)
+
+
+def test_the_end_of_a_workflow_is_told_once(engine: Engine):
+    hook(engine, "workflow")
+    flow = Flow(engine, "a b<a c<a")
+    flow.run("a")
+    assert told(engine) == []
+    flow.run("b", "c")
+    assert told(engine) == ["workflow.succeeded"]
+    [delivery] = deliveries(engine)
+    assert delivery["event"]["data"]["workflow_id"] == str(flow.id)
+    assert delivery["event"]["data"]["tasks"] == 3
+
+
+def test_what_a_failure_takes_along_is_told_too(engine: Engine):
+    hook(engine, "task.failed", "workflow.failed")
+    flow = Flow(engine, "a b<a c<b")
+    engine.fail(flow.claim("a"), "permanent")
+    assert sorted(told(engine)) == ["task.failed"] * 3 + ["workflow.failed"]
+
+
+def test_a_cancelled_workflow_is_told_once(engine: Engine):
+    hook(engine, "workflow", "task.cancelled")
+    flow = Flow(engine, "a b<a")
+    engine.value("cancel_workflow", workflow_id=flow.id)
+    assert sorted(told(engine)) == ["task.cancelled"] * 2 + ["workflow.cancelled"]

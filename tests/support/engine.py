@@ -129,6 +129,7 @@ class Engine:
         found = self.conn.execute(
             "select 'timer' from skiplane.timer where id = %(id)s"
             " union all select 'timer_far' from skiplane.timer_far where id = %(id)s"
+            " union all select 'blocked' from skiplane.blocked where id = %(id)s"
             " union all select 'ready' from skiplane.ready where id = %(id)s"
             " union all select 'lease' from skiplane.lease, unnest(ids) u (id) where u.id = %(id)s"
             " union all select 'outcome' from skiplane.outcome where id = %(id)s",

@@ -25,6 +25,16 @@ from skiplane.tests.support.databases import SMALL, server_folder
 
 # What was acknowledged before a crash must be there after it: no fast mode here.
 SETTINGS = {**SMALL, "fsync": "on", "synchronous_commit": "on"}
+# Name, overlap policy and task type; each fires every second.
+SCHEDULES = (
+    *((f"queued{n}", "queue", "tick") for n in range(4)),
+    ("skipping", "skip", "tick"),
+    ("replacing", "cancel_running", "replaceable"),
+)
+SCHEDULE = """
+    select skiplane.create_cron_task(%s, '* * * * * *', p_overlap_policy => %s, p_task_type => %s,
+        p_missed_policy => 'all', p_max_retries => 1000, p_retry_delay_seconds => 0.1,
+        p_retry_max_delay_seconds => 0.5)"""
 EFFECTS = "create table effect (task_id uuid not null, fence integer not null)"
 
 
@@ -183,6 +193,7 @@ def running_fleet(folder: Path, seed: int) -> Iterator[Fleet]:
         migrate(dsn)
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute(EFFECTS)
+            conn.cursor().executemany(SCHEDULE, SCHEDULES)
         fleet = Fleet(server, folder, random.Random(seed))
         try:
             yield fleet

@@ -10,13 +10,16 @@ from skiplane.tests.chaos.kills.tasks import marks
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-EMPTY = ("ready", "lease", "timer", "timer_far")
+EMPTY = ("ready", "lease", "timer", "timer_far", "blocked", "schedule_queue")
 
 # The kinds of tasks and how they end when nobody cancels them.
 ENDS = """
     (case t.task_type when 'hopeless' then 'FAILED' when 'doomed' then 'DEAD'
         when 'late' then 'DEAD' when 'late_pooled' then 'DEAD' else 'SUCCEEDED' end)
     ::skiplane.task_status"""
+
+# How tasks end that did not run because of others in their workflow.
+FOLLOWS = "(o.attempt = 0 and o.error_type in ('UpstreamFailed', 'Skipped'))"
 
 RULES = {
     "an acknowledged task exists": """
@@ -40,7 +43,10 @@ RULES = {
     "a key leads to its task": """
         select i.key from skiplane.idempotency i
         where not exists (
-            select from skiplane.task t where t.id = i.task_id and t.idempotency_key = i.key)""",
+            select from skiplane.task t where t.id = i.task_id and t.idempotency_key = i.key)
+            and not exists (
+                select from skiplane.workflow w
+                where w.id = i.task_id and w.idempotency_key = i.key)""",
     "a success wrote exactly once, anything else nothing": """
         select t.id, o.status, count(e.task_id) from skiplane.task t
         join skiplane.outcome o on o.id = t.id left join effect e on e.task_id = t.id
@@ -71,13 +77,68 @@ RULES = {
     "a task ends as its kind does, unless somebody wanted it cancelled": f"""
         select t.id, t.task_type, o.status, o.error_type, o.error_message
         from skiplane.task t join skiplane.outcome o on o.id = t.id
-        where o.status <> {ENDS} and not (o.status = 'CANCELLED'
-            and exists (select from cancel_wanted c where c.id = t.id))""",
+        where o.status <> {ENDS} and not (o.status = 'CANCELLED' and (t.task_type = 'replaceable'
+            or exists (select from cancel_wanted c where c.id = t.id)))
+            and not {FOLLOWS}""",
     "what was said to be cancelled is": """
         select c.id, o.status from cancelled c left join skiplane.outcome o on o.id = c.id
         where o.status is distinct from 'CANCELLED'""",
+    "a fire happened once": """
+        select schedule_id, fire_time from skiplane.fire group by 1, 2 having count(*) > 1""",
+    "no fire was lost: each schedule has one for each second": """
+        select schedule_id, min(fire_time), max(fire_time), count(*) from skiplane.fire group by 1
+        having count(*) <> extract(epoch from max(fire_time) - min(fire_time)) + 1""",
+    "no schedule stopped": """
+        select s.name, s.status, s.reason, max(f.fire_time) from skiplane.schedule s
+        left join skiplane.fire f on f.schedule_id = s.id
+        group by s.id, s.name, s.status, s.reason
+        having s.status <> 'PAUSED' or max(f.fire_time) is null or max(f.fire_time)
+            < (select max(fire_time) from skiplane.fire) - interval '2 seconds'""",
+    "a fire has its task, and a task its fire": """
+        select f.*, t.id from skiplane.fire f
+        full join (select * from skiplane.task where metadata ? 'cron_id') t on t.id = f.task_id
+        where t.id is null and f.outcome <> 'skipped' or f.schedule_id is null""",
     "an end is not before its start": """
         select id from skiplane.outcome where finished_at < started_at""",
+    "an acknowledged workflow exists, once for its key": """
+        select a.* from workflow_acknowledged a
+        where (select count(*) from skiplane.workflow w
+            where w.id = a.id and w.idempotency_key = a.key) <> 1""",
+    "every workflow has ended, counted right, with the state that its tasks tell": """
+        select s.*, c.* from skiplane.workflow_state s
+        cross join lateral (
+            select count(*) filter (where o.id is null) as pending,
+                count(*) filter (where o.status in ('FAILED', 'DEAD')) as failed,
+                count(*) filter (
+                    where o.status = 'CANCELLED' and o.error_type <> 'Skipped') as cancelled
+            from skiplane.workflow_task m left join skiplane.outcome o on o.id = m.id
+            where m.workflow_id = s.id
+        ) c
+        where s.pending <> 0 or s.completed_at is null
+            or (s.pending, s.failed, s.cancelled) <> (c.pending, c.failed, c.cancelled)
+            or s.status <> case when s.stopped then 'CANCELLED' when c.failed > 0 then 'FAILED'
+                when c.cancelled > 0 then 'CANCELLED' else 'SUCCEEDED' end""",
+    "a task of a workflow ran when its dependencies let it, and else ended because of them": f"""
+        select m.id, m.name, m.run_when, o.status, o.error_type, c.*
+        from skiplane.workflow_task m join skiplane.outcome o on o.id = m.id
+        cross join lateral (
+            select count(*) filter (
+                    where p.status <> 'SUCCEEDED' and p.error_type is distinct from 'Skipped'
+                ) as failed,
+                count(*) filter (
+                    where p.status = 'CANCELLED' and p.error_type = 'Skipped') as skipped
+            from unnest(m.parents) u (id) join skiplane.outcome p on p.id = u.id
+        ) c
+        where o.error_type is distinct from 'Cancelled'
+            and case when {FOLLOWS} then o.error_type else 'ran' end <> case
+                when m.run_when is null and c.failed > 0 then 'UpstreamFailed'
+                when m.run_when is null and c.skipped > 0 then 'Skipped'
+                when m.run_when = 'any_failed' and c.failed = 0 then 'Skipped' else 'ran' end""",
+    "a task of a workflow began after all that it waited for": """
+        select m.id, m.name, o.started_at, p.finished_at
+        from skiplane.workflow_task m join skiplane.outcome o on o.id = m.id
+        cross join lateral unnest(m.parents) u (id) join skiplane.outcome p on p.id = u.id
+        where m.run_when is distinct from 'any_failed' and o.started_at < p.finished_at""",
 }
 
 # In one statement: one snapshot shows the whole engine at one instant.
@@ -87,6 +148,7 @@ MISPLACED = """
         union all select id, 'timer_far' from skiplane.timer_far
         union all select id, 'ready' from skiplane.ready
         union all select u.id, 'lease' from skiplane.lease, unnest(ids) u (id)
+        union all select id, 'blocked' from skiplane.blocked
         union all select id, 'outcome' from skiplane.outcome
     )
     select coalesce(p.id, t.id), array_agg(p.name), count(t.id) from place p
@@ -101,7 +163,12 @@ FIGURES = """
         from skiplane.attempt group by outcome
         union all select 'claims', sum(fence) from skiplane.outcome
         union all select 'most claims of one task', max(fence) from skiplane.outcome
+        union all select 'workflows ' || status, count(*)
+        from skiplane.workflow_state group by status
+        union all select 'tasks ended because of others', count(*)
+        from skiplane.outcome where attempt = 0 and error_type in ('UpstreamFailed', 'Skipped')
         union all select 'exactly-once writes', count(*) from effect
+        union all select 'fires ' || outcome, count(*) from skiplane.fire group by outcome
     ) f order by 1"""
 
 
@@ -123,6 +190,7 @@ def misplaced(dsn: str) -> list[tuple[Any, ...]]:
 def broken_rules(conn: Connection, folder: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Give each broken rule with some rows that break it."""
     _load(conn, folder, "acknowledged", "id uuid, task_type text, key text")
+    _load(conn, folder, "workflow_acknowledged", "id uuid, key text")
     _load(conn, folder, "cancel_wanted", "id uuid")
     _load(conn, folder, "cancelled", "id uuid")
     found = {

@@ -5,6 +5,7 @@ else is done, so that a later loss shows. Arguments: its name, its seed.
 """
 
 import asyncio
+import contextlib
 import random
 import signal
 import sys
@@ -70,7 +71,8 @@ class Producer:
     async def run(self, stop: asyncio.Event) -> None:
         """Submit until stopped."""
         doings = [self.one, self.delayed, self.many, self.shared, self.far, self.cancel]
-        weights = [30, 10, 6, 10, 1, 4]
+        doings += [self.graph]
+        weights = [30, 10, 6, 10, 1, 4, 8]
         while not stop.is_set():
             await self.chance.choices(doings, weights)[0]()
             # The pace of the load: nothing is waited for.
@@ -135,6 +137,31 @@ class Producer:
         mark("cancel_wanted", handle.id)
         self.cancellable.append(str(handle.id))
         await self.cancel()
+
+    async def graph(self) -> None:
+        """Submit a workflow of any shape, and sometimes think better of it."""
+        count = self.chance.randint(2, 12)
+        tasks = [self.node(number) for number in range(count)]
+        key = self.key()
+        handle = await answered(lambda: app.submit_workflow("graph", tasks, idempotency_key=key))
+        mark("workflow_acknowledged", handle.id, key)
+        if self.chance.random() < 0.1:
+            for task in handle.tasks.values():
+                mark("cancel_wanted", task.id)
+            with contextlib.suppress(Conflict):
+                await answered(lambda: app.cancel_workflow(handle.id))
+
+    def node(self, number: int) -> dict[str, Any]:
+        """Make a task that waits for up to three of those before it."""
+        task_type = self.chance.choice(["quick", "quick", "once", "flaky", "hopeless", "pooled"])
+        before = [str(n) for n in range(number)]
+        after = self.chance.sample(before, min(number, self.chance.randint(0, 3)))
+        triggers = ["all_success", "all_success", "all_done", "any_failed"]
+        trigger = {"trigger": self.chance.choice(triggers)} if after else {}
+        return {
+            "name": str(number), "task_type": task_type, "dependencies": after, **trigger,
+            "payload": payload(task_type, self.chance), **options_of(task_type),
+        }  # fmt: skip
 
     async def cancel(self) -> None:
         """Cancel one of the last tasks, whatever it does at the moment."""

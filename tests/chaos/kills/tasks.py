@@ -135,6 +135,18 @@ def gated_pooled(ctx: SyncContext, gate: str) -> int:
     return ctx.fence
 
 
+@app.task("tick", **PATIENT)
+async def tick(ctx: Context) -> str:
+    """Made by a schedule."""
+    return str(ctx.metadata["fire_time"])
+
+
+@app.task("replaceable", **PATIENT)
+async def replaceable() -> None:
+    """Made by a schedule, whose next fire comes before it ends."""
+    await asyncio.sleep(1.5)
+
+
 @app.task("watched", max_retries=5, retry_delay=0)
 async def watched(ctx: Context, seconds: float, again: float = 0) -> str:
     """Tell where and when it runs; take ``seconds`` at first, and then ``again``."""

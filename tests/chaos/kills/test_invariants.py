@@ -88,3 +88,85 @@ def test_a_task_in_two_places_or_none_is_seen(dsn: str, conn: Connection):
     conn.execute("insert into skiplane.timer_far select * from skiplane.timer")
     conn.execute("delete from skiplane.ready")
     assert sorted(len(row[1]) for row in misplaced(dsn)) == [1, 1, 2]
+
+
+def test_a_fire_that_is_lost_doubled_or_without_its_task_is_seen(conn: Connection, rules: Any):
+    conn.execute("select skiplane.create_cron_task('s', '* * * * * *', 'tick')")
+    conn.execute(
+        "insert into skiplane.fire (schedule_id, fire_time, shard, day, fired_at, outcome, task_id)"
+        " select id, t, 0, skiplane._fire_day(skiplane.clock()), t, 'fired', gen_random_uuid()"
+        " from skiplane.schedule, unnest(array['2030-01-01Z', '2030-01-01 00:00:05Z']"
+        "::timestamptz[]) t"
+    )
+    task_id = end(conn, "tick")
+    conn.execute(
+        """update skiplane.task set metadata = '{"cron_id": "x"}' where id = %s""", [task_id]
+    )
+    wrong = {
+        "no fire was lost: each schedule has one for each second",
+        "a fire has its task, and a task its fire",
+        "no schedule stopped",
+    }
+    assert rules() == wrong
+
+
+def test_a_fire_that_happened_twice_is_seen(conn: Connection, rules: Any):
+    conn.execute("select skiplane.create_cron_task('s', '* * * * * *', 'tick')")
+    conn.execute("update skiplane.schedule set status = 'PAUSED'")
+    conn.execute("select skiplane._make_partition('fire', '2030-01-01')")
+    for day in ("skiplane._fire_day(skiplane.clock())", "date '2030-01-01'"):
+        conn.execute(
+            "insert into skiplane.fire (schedule_id, fire_time, shard, day, fired_at, outcome)"
+            f" select id, '2030-01-01Z', 0, {day}, '2030-01-01Z', 'skipped'"
+            " from skiplane.schedule".encode()
+        )
+    assert "a fire happened once" in rules()
+
+
+def submit_graph(conn: Connection) -> list[str]:
+    """Submit a workflow of two tasks, and give their ids."""
+    spec = [
+        {"name": "a", "task_type": "quick"},
+        {"name": "b", "task_type": "quick", "dependencies": ["a"]},
+    ]
+    row = conn.execute(
+        "select skiplane.submit_workflow('w', %s, 'key')", [json.dumps(spec)]
+    ).fetchone()
+    assert row is not None
+    tasks.mark("workflow_acknowledged", row[0]["workflow_id"], "key")
+    return [task["task_id"] for task in row[0]["tasks"]]
+
+
+def end_any(conn: Connection) -> None:
+    """Claim and finish a task."""
+    worker = uuid.uuid4()
+    row = conn.execute(
+        "select lease_id, tasks from skiplane.claim_tasks(%s, '{default}')", [worker]
+    ).fetchone()
+    assert row is not None
+    conn.execute(
+        "select skiplane.finish_tasks(%s, %s, array[%s::uuid], array['1'])",
+        [worker, row[0], json.loads(row[1])[0]["task_id"]],
+    )
+
+
+def test_a_stuck_workflow_is_seen(conn: Connection, dsn: str, rules: Any):
+    submit_graph(conn)
+    end_any(conn)
+    assert not misplaced(dsn)
+    assert rules() == {
+        "a task has exactly one outcome",
+        "every workflow has ended, counted right, with the state that its tasks tell",
+        "nothing is left in ready",
+    }
+
+
+def test_a_wrong_end_in_a_workflow_is_seen(conn: Connection, rules: Any):
+    first, _ = submit_graph(conn)
+    end_any(conn)
+    end_any(conn)
+    conn.execute("update skiplane.outcome set status = 'DEAD' where id = %s", [first])
+    assert rules() >= {
+        "every workflow has ended, counted right, with the state that its tasks tell",
+        "a task of a workflow ran when its dependencies let it, and else ended because of them",
+    }

@@ -56,8 +56,12 @@ def count(conn: Connection, table: str) -> int:
 
 
 def wait_for_end(conn: Connection, fleet: Fleet, timeout: float) -> None:
+    conn.execute("select skiplane.pause_cron_task(cron_id) from skiplane.cron_tasks")
     # Their producer was killed between submitting and cancelling.
-    conn.execute("select skiplane.cancel_task(id) from skiplane.timer_far")
+    conn.execute(
+        "select skiplane.cancel_task(id) from skiplane.timer_far"
+        " where not metadata ? 'cron_id' or metadata is null"
+    )
 
     def left() -> dict[str, int]:
         return {table: rows for table in EMPTY if (rows := count(conn, table))}

@@ -1,0 +1,1 @@
+"""The handlers, thin over the engine's functions."""

@@ -1,0 +1,67 @@
+"""Queues and workers: what concerns all tenants."""
+
+from litestar.response.base import ASGIResponse
+
+from ...schema import watch_calls
+from ...schema.web_calls import drain_worker as ask_to_drain
+from ..body import Query, task_id
+from ..problems import Problem
+from ..services import principal, services
+from .routes import AnyRequest, handles, reply
+
+_NONE: frozenset[str] = frozenset()
+
+
+@handles("GET", "/api/v1/queues")
+async def list_queues(request: AnyRequest) -> ASGIResponse:
+    """List queues."""
+    service = services(request)
+    Query(request, _NONE)
+    found = await service.database.run(watch_calls.queues())
+    busy = service.pressure.queues
+    return reply(
+        {
+            "queues": [
+                {**queue._asdict(), "pressure": busy.get(queue.queue, (0, "none"))[1]}
+                for queue in found
+            ]
+        }
+    )
+
+
+@handles("GET", "/api/v1/workers")
+async def list_workers(request: AnyRequest) -> ASGIResponse:
+    """List workers."""
+    Query(request, _NONE)
+    found = await services(request).database.run(watch_calls.workers())
+    return reply(
+        {
+            "workers": [
+                {
+                    **worker._asdict(),
+                    "utilisation": round(min(1.0, worker.holding / worker.concurrency), 3),
+                }
+                for worker in found
+            ]
+        }
+    )
+
+
+@handles("POST", "/api/v1/workers/{worker_id}/drain")
+async def drain_worker(request: AnyRequest) -> ASGIResponse:
+    """Drain a worker."""
+    Query(request, _NONE)
+    worker_id = task_id(request, "worker_id")
+    call = ask_to_drain(worker_id, principal(request).actor)
+    if not await services(request).database.run(call):
+        raise Problem(
+            "not_found",
+            "No worker has this id.",
+            "worker_id",
+            str(worker_id),
+            "GET /api/v1/workers shows those that run.",
+        )
+    return reply({"worker_id": worker_id, "status": "DRAINING"}, 202)
+
+
+HANDLERS = [list_queues, list_workers, drain_worker]

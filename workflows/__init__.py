@@ -1,0 +1,1 @@
+"""Workflows in Python: building them, and what their submitters hold."""
