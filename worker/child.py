@@ -32,6 +32,7 @@ from .orders import ENDED, READY, STOP, ExitCode, Orders
 from .processes import die_with_parent
 from .registry import Registry
 from .settings import WorkerSettings
+from .tracing import TracesUnusable, WorkerTracing, set_up_traces
 from .worker import Worker
 
 log = structlog.get_logger(__name__)
@@ -118,10 +119,18 @@ def _serve(
     loop = new_loop()
     made: list[Worker] = []
     metrics = _metrics(settings)
+    tracing = _tracing(settings)
 
     async def run() -> ExitCode:
         worker = Worker(
-            settings, registry, worker_id, guard, own_process=True, begun=begun, metrics=metrics
+            settings,
+            registry,
+            worker_id,
+            guard,
+            own_process=True,
+            begun=begun,
+            metrics=metrics,
+            tracing=tracing,
         )
         made.append(worker)
         threading.Thread(
@@ -163,6 +172,13 @@ def _metrics(settings: WorkerSettings) -> WorkerMetrics | None:
     except PortTaken as error:
         raise Unusable(str(error)) from error
     return metrics
+
+
+def _tracing(settings: WorkerSettings) -> WorkerTracing | None:
+    try:
+        return set_up_traces(settings.name) if settings.traces else None
+    except TracesUnusable as error:
+        raise Unusable(str(error)) from error
 
 
 def _watch(pipe: Any, loop: Any, worker: Worker) -> None:

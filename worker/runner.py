@@ -21,6 +21,7 @@ from .metrics import WorkerMetrics
 from .outcome import Failure, describe, encode_result, failure_from
 from .registry import Registry, TaskDefinition
 from .slots import Slots
+from .tracing import WorkerTracing
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +40,7 @@ class Runner:
             None where there is no such place.
         on_end: Called with the lease of each task that has ended.
         metrics: Where starts and ends are counted; None: nowhere.
+        tracing: What makes spans of tasks; None: nothing.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Runner:
         self.apart: Callable[[], Executor | None] = lambda: None
         self.on_end: Callable[[Lease], None] = lambda lease: None
         self.metrics: WorkerMetrics | None = None
+        self.tracing: WorkerTracing | None = None
         self._registry = registry
         self._worker_id = worker_id
         self._pool = pool
@@ -107,6 +110,8 @@ class Runner:
     async def _run(self, item: Item, definition: TaskDefinition) -> None:
         running.set(item)
         self.began(item)
+        if self.tracing is not None:
+            self.tracing.enter(item)
         try:
             arguments, keywords = self._registry.arguments(definition).bind_json(item.task.payload)
             if definition.takes_context:
@@ -133,6 +138,8 @@ class Runner:
             return
         if self.metrics is not None:
             self.metrics.began(item)
+        if self.tracing is not None:
+            self.tracing.began(item)
         apart = item.executor is not None and item.executor.apart
         self.begun.add(item.lease, item.task.task_id, apart)
         if item.task.timeout_seconds is not None:
@@ -196,6 +203,8 @@ class Runner:
         item.ended = True
         if self.metrics is not None:
             self.metrics.ended(item, failure)
+        if self.tracing is not None:
+            self.tracing.ended(item, failure)
         if item.timer is not None:
             item.timer.cancel()
             item.timer = None

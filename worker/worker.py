@@ -32,6 +32,7 @@ from .settings import WorkerSettings
 from .shutdown import Shutdown, unregister
 from .slots import Slots
 from .threads import Threads
+from .tracing import WorkerTracing
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +57,7 @@ class Worker:
         patience: float = PATIENCE_SECONDS,
         begun: Begun | None = None,
         metrics: WorkerMetrics | None = None,
+        tracing: WorkerTracing | None = None,
     ) -> None:
         """Prepare a worker; on the event loop that will run it.
 
@@ -69,6 +71,7 @@ class Worker:
             patience: Seconds that a loop may fail for a cause other than an outage.
             begun: Where a supervisor sees which tasks have begun.
             metrics: Where it is counted what becomes of tasks.
+            tracing: What makes spans of tasks.
         """
         self.settings = settings
         self.exit_code = ExitCode.DONE
@@ -95,6 +98,7 @@ class Worker:
         )
         self.runner.apart = self._apart
         self.runner.metrics = metrics
+        self.runner.tracing = tracing
         if metrics is not None:
             metrics.watch(self)
         self._loops = Loops(self.outage)
