@@ -17,14 +17,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from ..config import Config
-from ..log import setup_logging
 from ..metrics import PortTaken, serve_metrics
 from ..schema.errors import NotAllowed, NotInstalled, from_driver
 from ..schema.migrate import MigrationError
 from .begun import Begun
 from .builtin import NotifyUnusable, register
-from .children import watch_popen
+from .children import running, watch_popen
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
 from .metrics import WorkerMetrics
@@ -32,6 +30,7 @@ from .orders import ENDED, READY, STOP, ExitCode, Orders
 from .processes import die_with_parent
 from .registry import Registry
 from .settings import WorkerSettings
+from .task_ids import log_with_ids
 from .tracing import TracesUnusable, WorkerTracing, set_up_traces
 from .worker import Worker
 
@@ -63,7 +62,7 @@ def main(arguments: list[str]) -> ExitCode:
     settings = orders.settings
     # What the tasks themselves submit goes to the same database.
     os.environ["SKIPLANE_DSN"] = settings.dsn
-    setup_logging(msgspec.convert(_log_settings(settings), Config))
+    log_with_ids(settings, orders.worker_id, running.get)
     watch_popen()
     try:
         registry = load(settings)
@@ -71,10 +70,6 @@ def main(arguments: list[str]) -> ExitCode:
     except Unusable as error:
         log.error("the worker cannot start", cause=str(error))
         return ExitCode.UNUSABLE
-
-
-def _log_settings(settings: WorkerSettings) -> dict[str, Any]:
-    return {"log_format": settings.log_format, "log_level": settings.log_level}
 
 
 def load(settings: WorkerSettings) -> Registry:
