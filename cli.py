@@ -24,7 +24,7 @@ COMMANDS = {
     "workflow": ("workflow:workflow", "Submit workflows, look at them; cancel or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
     "keys": ("keys:keys", "Make, list and revoke API keys."),
-    "webhook": ("webhook:webhook", "Tell a URL of what happens."),
+    "webhook": ("webhook:webhook", "Tell a URL of ends of tasks and workflows, and of alerts."),
     "top": ("top:top", "Watch queues and workers live."),
     "bench": ("bench:bench", "Measure what this database can do."),
 }
