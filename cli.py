@@ -30,6 +30,7 @@ COMMANDS = {
         "Limit, pause and resume task types; open and close breakers.",
     ),
     "tenant": ("tenant:tenant", "Weigh, limit, pause and resume tenants."),
+    "webhook": ("webhook:webhook", "Tell a URL of ends of tasks and workflows, and of alerts."),
     "top": ("top:top", "Watch queues and workers live."),
     "bench": ("bench:bench", "Measure what this database can do."),
 }

@@ -7,6 +7,7 @@ then exist), else ``skiplane.toml`` in the current directory when there is one.
 """
 
 import difflib
+import ipaddress
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -71,6 +72,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             10 s would race with that.
         poll_seconds: The longest an idle worker waits when no notification
             arrives; a safety net, not the usual wake-up.
+        builtin_tasks: Whether a worker has the task types skiplane.http, .sql, .notify
+            and .webhook.
+        allow_networks: Networks besides the public ones that skiplane.http and
+            webhooks may reach, such as ``10.0.0.0/8, 127.0.0.1``.
+        notify_config: Path of an Apprise file: where skiplane.notify sends to.
+        metrics_port: Where Prometheus finds a scheduler, or the first process of a
+            worker; its others listen on the ports after it. 0: nowhere.
+        traces: Whether a worker sends spans to where the OTEL_ variables say.
         tick_ms: Pause between two passes of the scheduler, in milliseconds.
         log_format: ``json`` for machines, ``console`` for people, ``auto`` for
             console on a terminal and JSON elsewhere.
@@ -93,6 +102,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         float, _seconds(0, 8, " (the engine takes a task away 10 s after its time-out)")
     ] = 5.0
     poll_seconds: Annotated[float, _seconds(0.1, 3600)] = 5.0
+    builtin_tasks: Annotated[
+        bool | None, Meta(description="true for the built-in task types or false for none")
+    ] = None
+    allow_networks: Annotated[
+        str | None,
+        Meta(description="networks that built-in tasks may reach, like 10.0.0.0/8,127.0.0.1"),
+    ] = None
+    notify_config: Annotated[
+        str | None, Meta(description="the path of an Apprise file, for skiplane.notify")
+    ] = None
+    metrics_port: Annotated[
+        int,
+        Meta(ge=0, le=65535, description="a port for Prometheus from 1 to 65535, or 0 for none"),
+    ] = 0
+    traces: Annotated[
+        bool | None, Meta(description="true to send OpenTelemetry traces or false for none")
+    ] = None
     tick_ms: Annotated[
         int, Meta(ge=1, le=10_000, description="a whole number of milliseconds from 1 to 10000")
     ] = 25
@@ -199,9 +225,18 @@ def _convert(setting: str, raw: Any) -> Any:
         if not isinstance(raw, str | Path):
             raise ValueError("it is not a path")
         return Path(raw).expanduser().absolute()
+    if setting == "allow_networks":
+        _check_networks(raw)
     # Text from the environment and from flags has no types; "10" is a number
     # there, but a mistake in TOML is not worth telling apart.
     return msgspec.convert(raw, SETTINGS[setting].type, strict=False)
+
+
+def _check_networks(raw: Any) -> None:
+    if not isinstance(raw, str):
+        raise ValueError("it is not text")
+    for part in filter(None, (part.strip() for part in raw.split(","))):
+        ipaddress.ip_network(part)
 
 
 def _dsn(raw: Any) -> str:

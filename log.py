@@ -2,10 +2,29 @@
 
 import logging
 import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
 
 import structlog
 
 from .config import Config
+
+_ids: Callable[[], Mapping[str, Any]] | None = None
+
+
+def set_ids(give: Callable[[], Mapping[str, Any]]) -> None:
+    """Add to every record what ``give`` says where it is written; a record's own values count."""
+    global _ids
+    _ids = give
+
+
+def _add_ids(
+    _logger: Any, _method: str, record: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    if _ids is not None:
+        for name, value in _ids().items():
+            record.setdefault(name, value)
+    return record
 
 
 def setup_logging(config: Config) -> None:
@@ -17,6 +36,7 @@ def setup_logging(config: Config) -> None:
     """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _add_ids,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),

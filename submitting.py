@@ -18,6 +18,7 @@ from .schema.options import SubmitOptions, read_options
 from .schema.pools import AsyncPool, SyncPool
 from .schema.producer import batches, submit_task, submit_tasks
 from .schema.records import Submitted
+from .schema.tracing import span
 
 if TYPE_CHECKING:
     from .app import Skiplane
@@ -69,8 +70,10 @@ class Submitting:
             InvalidInput: An option or the payload is refused.
             IdempotencyConflict: The key was used with another body.
         """
-        call = _submission(task_type, payload, options)
-        answer = await self.run(call, connection)
+        with span("skiplane.receive", **{"skiplane.task_type": task_type}):
+            call = _submission(task_type, payload, options)
+            with span("skiplane.persist"):
+                answer = await self.run(call, connection)
         return self._handle(answer, connection)
 
     def submit_sync(
@@ -82,7 +85,10 @@ class Submitting:
         **options: Unpack[SubmitOptions],
     ) -> Handle[Any]:
         """Do what ``submit`` does, without an event loop."""
-        answer = self.run_sync(_submission(task_type, payload, options), connection)
+        with span("skiplane.receive", **{"skiplane.task_type": task_type}):
+            call = _submission(task_type, payload, options)
+            with span("skiplane.persist"):
+                answer = self.run_sync(call, connection)
         return self._handle(answer, connection)
 
     async def submit_many(

@@ -18,6 +18,7 @@ from .schema.errors import InvalidInput
 from .schema.options import SubmitOptions, read_options
 from .schema.producer import batches, submit_task
 from .schema.records import Submitted
+from .schema.tracing import span
 from .worker.arguments import InvalidPayload
 from .worker.registry import TaskDefinition
 from .workflows.steps import Step
@@ -105,7 +106,11 @@ class Task(Generic[P, R]):
             IdempotencyConflict: The key was used with another body.
         """
         where = self._connection if connection is None else connection
-        return self._handle(await self.app.run(self._call(args, kwargs), where), where)
+        with span("skiplane.receive", **{"skiplane.task_type": self.definition.name}):
+            call = self._call(args, kwargs)
+            with span("skiplane.persist"):
+                answer = await self.app.run(call, where)
+        return self._handle(answer, where)
 
     @overload
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
@@ -114,7 +119,11 @@ class Task(Generic[P, R]):
     def submit_sync(self, /, *args: Any, connection: Any = None, **kwargs: Any) -> Handle[R]:  # type: ignore[misc]
         """Do what ``submit`` does, without an event loop."""
         where = self._connection if connection is None else connection
-        return self._handle(self.app.run_sync(self._call(args, kwargs), where), where)
+        with span("skiplane.receive", **{"skiplane.task_type": self.definition.name}):
+            call = self._call(args, kwargs)
+            with span("skiplane.persist"):
+                answer = self.app.run_sync(call, where)
+        return self._handle(answer, where)
 
     async def submit_many(
         self,

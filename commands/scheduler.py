@@ -8,6 +8,8 @@ import rich_click as click
 
 from ..config import Config
 from ..log import setup_logging
+from ..metrics import PortTaken, serve_metrics
+from ..scheduler.metrics import SchedulerMetrics
 from ..scheduler.process import NoEngine, Scheduler
 from .options import configured
 from .output import fail, find_dsn
@@ -19,7 +21,7 @@ else:
 
 
 @click.command()
-@configured("dsn", "tick_ms", "log_format", "log_level")
+@configured("dsn", "tick_ms", "metrics_port", "log_format", "log_level")
 def scheduler(config: Config) -> None:
     """Release what is due, recover what is lost.
 
@@ -31,16 +33,21 @@ def scheduler(config: Config) -> None:
     """
     setup_logging(config)
     try:
-        well = run(_run(find_dsn(config), config.tick_ms))
+        well = run(_run(find_dsn(config), config.tick_ms, config.metrics_port))
     except NoEngine as error:
         fail(str(error))
+    except PortTaken as error:
+        fail(str(error), 2)
     if not well:
         sys.exit(1)
 
 
-async def _run(dsn: str, tick_ms: int) -> bool:
+async def _run(dsn: str, tick_ms: int, metrics_port: int) -> bool:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    return await Scheduler(dsn, tick_ms).run(stop)
+    scheduler = Scheduler(dsn, tick_ms)
+    if metrics_port:
+        serve_metrics(metrics_port, SchedulerMetrics(lambda: scheduler.loops))
+    return await scheduler.run(stop)

@@ -139,7 +139,10 @@ def _start(stack: ExitStack, config: Config, worker: list[str]) -> list[Child]:
     """Start scheduler and worker; the stack stops the worker first."""
     grace = {"SKIPLANE_GRACE_SECONDS": f"{min(config.grace_seconds, GRACE_SECONDS):g}"}
     children = []
-    for name, options in (("scheduler", []), ("worker", ["--name", _worker_name(), *worker])):
+    for name, options in (
+        ("scheduler", ["--metrics-port", "0"]),
+        ("worker", ["--name", _worker_name(), *worker]),
+    ):
         log = config.data_dir / f"{name}.log"
         child = Child(name, [name, *options], log, grace)
         stack.callback(child.stop, 2 * GRACE_SECONDS)

@@ -20,7 +20,11 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
 
 
 @click.command()
-@click.option("--app", required=True, help="Where the tasks are: module or module:attribute.")
+@click.option(
+    "--app",
+    default="",
+    help="Where the tasks are: module or module:attribute; only built-in ones if absent.",
+)
 @click.option(
     "--queues",
     callback=_names,
@@ -74,6 +78,11 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
     "grace_seconds",
     "kill_grace_seconds",
     "poll_seconds",
+    "builtin_tasks",
+    "allow_networks",
+    "notify_config",
+    "metrics_port",
+    "traces",
     "log_format",
     "log_level",
 )
@@ -116,6 +125,11 @@ def worker(
         grace_seconds=config.grace_seconds,
         kill_grace_seconds=config.kill_grace_seconds,
         poll_seconds=config.poll_seconds,
+        builtin_tasks=config.builtin_tasks is not False,
+        allow_networks=config.allow_networks or "",
+        notify_config=os.path.abspath(config.notify_config) if config.notify_config else "",
+        metrics_port=config.metrics_port,
+        traces=config.traces is True,
         name=name or f"{socket.gethostname()}:{os.getpid()}",
         log_format=config.log_format,
         log_level=config.log_level,

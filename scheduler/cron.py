@@ -1,6 +1,7 @@
 """The loop that fires schedules; any number of them share the work."""
 
 from datetime import datetime
+from time import monotonic
 from typing import ClassVar
 
 import structlog
@@ -15,6 +16,7 @@ from .loops import Places, ShardLoop
 log = structlog.get_logger(__name__)
 
 SECONDS_BETWEEN_FULL_LOOKS = 4.0
+DRIFT_KEPT_SECONDS = 60.0
 
 
 class Cron(ShardLoop):
@@ -27,6 +29,8 @@ class Cron(ShardLoop):
         """Prepare the loop; ``tick`` is the longest pause in seconds."""
         super().__init__(link, shards)
         self.tick = tick
+        self._drift = 0.0
+        self._drift_at = float("-inf")
         # Another scheduler may have died with schedules in hand that this one has passed.
         self._after = Places(SECONDS_BETWEEN_FULL_LOOKS)
 
@@ -35,6 +39,7 @@ class Cron(ShardLoop):
         async with conn.transaction():
             taken = await calls.take_due_schedules(conn, self.limit, self._after.get(shard), shard)
             left = await self._fire(conn, taken.due, taken.at, shard)
+        self._note_drift(taken.due, taken.at)
         # What is still due lies before the place that all others have passed.
         place = taken.after if left is None or taken.after is None else min(taken.after, left)
         self._after.set(shard, place)
@@ -45,6 +50,15 @@ class Cron(ShardLoop):
         # In busy times not one fire per turn.
         shortest = 0.0 if len(taken.due) < 5 else 0.005
         return min(self.tick, max(shortest, taken.next_due_seconds))
+
+    def drift_seconds(self) -> float:
+        """Give the largest lateness of a fire in the last minute, by the database's clock."""
+        return self._drift if monotonic() - self._drift_at < DRIFT_KEPT_SECONDS else 0.0
+
+    def _note_drift(self, due: list[Due], now: datetime) -> None:
+        drifts = [(now - schedule.was).total_seconds() for schedule in due if schedule.was]
+        if drifts and (latest := max(drifts)) >= self.drift_seconds():
+            self._drift, self._drift_at = latest, monotonic()
 
     async def _fire(
         self, conn: AsyncConnection, due: list[Due], now: datetime, shard: int

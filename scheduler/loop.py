@@ -26,6 +26,10 @@ class Loop(ABC):
         name: How the log calls it.
         patience: Seconds by which a good turn may be late before the process
             gives up; longer for what takes long with large tables.
+        good_turns: How many turns have succeeded.
+        failed_turns: How many have not.
+        busy_seconds: How long all turns took.
+        progress_at: The end of the last good turn (monotonic).
     """
 
     name: ClassVar[str]
@@ -39,6 +43,9 @@ class Loop(ABC):
         self._complained = False
         self._complained_at = float("-inf")
         self._due_at = time.monotonic()
+        self.good_turns = self.failed_turns = 0
+        self.busy_seconds = 0.0
+        self.progress_at = time.monotonic()
 
     @abstractmethod
     async def run_once(self) -> float:
@@ -72,6 +79,7 @@ class Loop(ABC):
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
+            began = time.monotonic()
             try:
                 pause = await self.run_once()
             except LinkLost:
@@ -81,6 +89,7 @@ class Loop(ABC):
                 pause = self._failed()
             else:
                 self._succeeded(pause)
+            self.busy_seconds += time.monotonic() - began
             await self.sleep(pause)
 
     async def sleep(self, seconds: float) -> None:
@@ -98,10 +107,13 @@ class Loop(ABC):
         if self._complained:
             log.info("a loop works again", loop=self.name, failures=self._failures)
         self._failures, self._complained = 0, False
-        self._due_at = time.monotonic() + pause
+        self.good_turns += 1
+        self.progress_at = time.monotonic()
+        self._due_at = self.progress_at + pause
 
     def _failed(self) -> float:
         self._failures += 1
+        self.failed_turns += 1
         longest = min(LONGEST_PAUSE, 0.05 * 2.0 ** min(self._failures, 10))
         return longest * random.uniform(0.5, 1)
 

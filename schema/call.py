@@ -63,8 +63,8 @@ def uuids(value: Any) -> list[UUID]:
     return list(value or ())
 
 
-def as_uuid(value: UUID | str) -> UUID:
-    """Read a task id.
+def as_uuid(value: UUID | str, name: str = "task_id") -> UUID:
+    """Read a task id, or another one of that name.
 
     Raises:
         InvalidInput: It is no UUID.
@@ -75,7 +75,7 @@ def as_uuid(value: UUID | str) -> UUID:
         return UUID(value)
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidInput(
-            "task_id is no UUID.", "task_id", shown(value), "Give the id that submit gave."
+            f"{name} is no UUID.", name, shown(value), "Give an id as Skiplane gave it."
         ) from error
 
 

@@ -104,6 +104,14 @@ create table skiplane.action (
     constraint action_pkey PRIMARY KEY (task_id, n, shard)
 );
 
+create table skiplane.allowed_procedure (
+    signature text not null,
+    role text not null,
+    allowed_at timestamp with time zone not null,
+    allowed_by text not null,
+    constraint allowed_procedure_pkey PRIMARY KEY (signature)
+);
+
 create table skiplane.api_key (
     key_id text not null,
     hash bytea not null,
@@ -350,6 +358,7 @@ create table skiplane.lease (
     workflows boolean default false not null,
     hold_ids uuid[],
     hold_gates text[],
+    callbacks boolean default false not null,
     constraint lease_pkey PRIMARY KEY (lease_id, shard),
     constraint lease_ids_check CHECK ((cardinality(ids) > 0))
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
@@ -679,6 +688,23 @@ create table skiplane.web_session (
     constraint web_session_hash_check CHECK ((octet_length(hash) = 32))
 );
 
+create table skiplane.webhook (
+    webhook_id uuid not null,
+    name text not null,
+    url text not null,
+    secret text not null,
+    events text[] not null,
+    tenant_id text,
+    task_type text,
+    queue text,
+    delivery_queue text,
+    enabled boolean default true not null,
+    created_at timestamp with time zone not null,
+    created_by text not null,
+    constraint webhook_pkey PRIMARY KEY (webhook_id),
+    constraint webhook_events_check CHECK ((cardinality(events) > 0))
+);
+
 create table skiplane.worker (
     worker_id uuid not null,
     name text not null,
@@ -952,6 +978,18 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._adopt_running(p_kind text, p_name text, p_shard smallint) returns boolean
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._announce(p_event text, p_tenant_id text, p_queue text, p_data jsonb, p_shard smallint) returns integer
+--   plpgsql, volatile
+
+-- function skiplane._announce_ends(p_ids uuid[], p_day date, p_shard smallint, p_succeeded boolean) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._announce_successes(p_ids uuid[], p_days date[], p_shard smallint, p_called_back boolean) returns void
+--   plpgsql, volatile
+
+-- function skiplane._announce_workflows(p_ids uuid[], p_day date, p_shard smallint, p_at timestamp with time zone) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
 -- function skiplane._body(p_task skiplane.task, p_scheduled_at timestamp with time zone, p_delay_seconds double precision) returns jsonb
 --   sql, stable
 
@@ -1033,6 +1071,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._check_payloads_and_triggers(p_tasks jsonb) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_secret(p_secret text) returns void
+--   plpgsql, immutable
+
 -- function skiplane._check_time(p_field text, p_value timestamp with time zone) returns void
 --   plpgsql, volatile
 
@@ -1042,7 +1083,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._check_within(p_within text, p_tenant_id text) returns void
 --   plpgsql, immutable
 
--- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean) returns record
+-- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean, OUT callbacks boolean) returns record
 --   plpgsql, volatile
 
 -- function skiplane._claim_gated(p_lanes skiplane.lane_head[], p_limit integer, INOUT p_cursor jsonb, INOUT p_now timestamp with time zone, p_shard smallint, OUT lanes skiplane.lane_head[], OUT rows tid[]) returns record
@@ -1078,7 +1119,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._day_bound(p_parent text, p_day date) returns text
 --   sql, immutable
 
--- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision, OUT workflows boolean) returns record
+-- function skiplane._day_document(p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint, OUT places bigint[], OUT parts text[], OUT least_timeout double precision, OUT workflows boolean, OUT callbacks boolean) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_indexscan=on, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._day_is_over(p_parent text, p_day date) returns boolean
@@ -1246,6 +1287,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
 --   plpgsql, volatile
 
+-- function skiplane._is_subscribed_to_success() returns boolean
+--   sql, stable
+
 -- function skiplane._is_suspect(p_id uuid, p_shard smallint, p_day date) returns boolean
 --   sql, stable
 
@@ -1285,8 +1329,11 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._leave_gate(p_pass skiplane.gate_pass, p_home smallint) returns void
 --   plpgsql, volatile
 
--- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT workflows boolean, OUT hold_ids uuid[], OUT hold_gates text[]) returns record
+-- function skiplane._leave_lease(p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, OUT ids uuid[], OUT days date[], OUT attempts smallint[], OUT fences integer[], OUT started timestamp with time zone[], OUT claimed_at timestamp with time zone, OUT workflows boolean, OUT callbacks boolean, OUT hold_ids uuid[], OUT hold_gates text[]) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._literal(p_value jsonb, p_type oid) returns text
+--   sql, stable
 
 -- function skiplane._lock_lanes(p_lanes skiplane.lane_head[], p_wants integer[], p_got integer[], p_rows tid[], p_now timestamp with time zone, p_shard smallint, OUT locked tid[], OUT counts integer[]) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
@@ -1345,6 +1392,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._new_rate(p_field text, p_rate text, p_burst double precision, INOUT rate double precision, INOUT burst double precision) returns record
 --   plpgsql, immutable
 
+-- function skiplane._new_secret() returns text
+--   sql, volatile
+
 -- function skiplane._next_step(p_run_when text, p_waiting integer, p_failed integer, p_skipped integer) returns text
 --   sql, immutable, parallel safe
 
@@ -1399,6 +1449,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._priority_shares(p_limit integer, p_active smallint[], p_credit jsonb) returns TABLE(priority smallint, share integer, credit double precision)
 --   plpgsql, immutable
 
+-- function skiplane._procedure_arguments(p_function pg_proc, p_arguments jsonb, p_named boolean) returns text
+--   plpgsql, stable
+
+-- function skiplane._put_delivery(p_shard smallint, p_tenant_id text, p_queue text, p_webhook_id uuid, p_url text, p_event jsonb, p_metadata jsonb) returns uuid
+--   plpgsql, volatile
+
 -- function skiplane._put_ready(p_task skiplane.task, p_due_at timestamp with time zone, p_attempt smallint, p_fence integer) returns void
 --   plpgsql, volatile
 
@@ -1449,6 +1505,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._refuse_unknown(p_id uuid) returns void
 --   plpgsql, volatile
+
+-- function skiplane._refuse_unknown_webhook(p_webhook_id uuid) returns void
+--   plpgsql, immutable
 
 -- function skiplane._release(p_rows skiplane.blocked[], p_shard smallint) returns void
 --   plpgsql, volatile
@@ -1549,6 +1608,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._submitted(p_ordinal integer, p_id uuid, p_duplicate boolean, p_task skiplane.task) returns skiplane.submitted
 --   plpgsql, stable
 
+-- function skiplane._subscribed(p_event text, p_tenant_id text, p_task_type text, p_queue text) returns TABLE(webhook_id uuid, delivery_queue text)
+--   sql, stable
+
 -- function skiplane._succeed_tasks(p_worker_id uuid, p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_claimed_at timestamp with time zone, p_task_ids uuid[], p_results text[], p_started_us integer[], p_took_us integer[], p_now timestamp with time zone, p_shard smallint) returns boolean
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
@@ -1566,6 +1628,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._task_document(p_task_id uuid) returns jsonb
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
+
+-- function skiplane._task_event(p_task skiplane.task, p_outcome skiplane.outcome) returns jsonb
+--   sql, stable
 
 -- function skiplane._task_template(p_task_type text, p_queue text, p_priority text, p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamp with time zone, p_callback_url text, p_metadata jsonb, p_now timestamp with time zone) returns skiplane.task
 --   plpgsql, volatile
@@ -1600,6 +1665,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._wake_queues(p_since timestamp with time zone, p_shard smallint) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._webhook_document(p_webhook skiplane.webhook) returns jsonb
+--   sql, stable
+
 -- function skiplane._whole_xid(p_xid xid, p_near xid8) returns bigint
 --   sql, immutable, parallel safe
 
@@ -1624,10 +1692,19 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._workflow_templates(p_tasks jsonb, p_metadata jsonb, p_tenant_id text, p_now timestamp with time zone, OUT templates skiplane.task[], OUT delays double precision[], OUT later boolean[], OUT numbers integer[]) returns record
 --   plpgsql, volatile
 
+-- function skiplane.allow_procedure(p_procedure text, p_role text, p_actor text DEFAULT NULL::text) returns text
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.announce_alert(p_name text, p_state text DEFAULT 'firing'::text, p_summary text DEFAULT NULL::text, p_labels jsonb DEFAULT '{}'::jsonb, p_tenant_id text DEFAULT 'default'::text) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.authenticate_api_key(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.authenticate_web_session(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.callback_secret(p_tenant_id text DEFAULT 'default'::text) returns text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.cancel_task(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
@@ -1669,6 +1746,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.create_cron_task(p_name text, p_cron_expression text, p_task_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_timezone text DEFAULT 'UTC'::text, p_overlap_policy text DEFAULT 'skip'::text, p_missed_policy text DEFAULT 'once'::text, p_missed_limit integer DEFAULT 10, p_enabled boolean DEFAULT true, p_jitter_seconds double precision DEFAULT 0, p_start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_end_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_queue text DEFAULT 'default'::text, p_priority text DEFAULT 'medium'::text, p_max_retries integer DEFAULT 3, p_retry_backoff text DEFAULT 'exponential'::text, p_retry_delay_seconds double precision DEFAULT 5, p_retry_max_delay_seconds double precision DEFAULT 3600, p_retry_jitter text DEFAULT 'equal'::text, p_timeout_seconds double precision DEFAULT NULL::double precision, p_estimated_duration_seconds double precision DEFAULT NULL::double precision, p_concurrency_key text DEFAULT NULL::text, p_callback_url text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb, p_next_fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.create_webhook(p_name text, p_url text, p_events text[] DEFAULT '{task}'::text[], p_tenant_id text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_secret text DEFAULT NULL::text, p_delivery_queue text DEFAULT NULL::text, p_enabled boolean DEFAULT true, p_actor text DEFAULT NULL::text, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.dead_letter_kinds(p_within text DEFAULT NULL::text, p_task_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_most integer DEFAULT 10000) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
 
@@ -1681,11 +1761,17 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.delete_cron_task(p_cron_id uuid, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.delete_webhook(p_webhook_id uuid, p_within text DEFAULT NULL::text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.dependency_results(p_task_id uuid) returns TABLE(name text, task_id uuid, status text, done boolean, result jsonb, error_type text, error_message text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
 -- function skiplane.depth_history(p_queue text DEFAULT NULL::text, p_points integer DEFAULT 60) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator
+
+-- function skiplane.disallow_procedure(p_procedure text) returns boolean
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.discard_dead_letter(p_task_id uuid, p_reason text DEFAULT NULL::text, p_actor text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
@@ -1703,6 +1789,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.edit_task_within(p_within text, p_task_id uuid, p_version integer, p_changes jsonb, p_actor text) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.enable_webhook(p_webhook_id uuid, p_enabled boolean, p_within text DEFAULT NULL::text) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.ended_tasks(p_task_ids uuid[]) returns TABLE(task_id uuid, document text)
@@ -1792,6 +1881,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.list_tenants(p_limit integer DEFAULT 1000, p_after text DEFAULT ''::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_reader
 
+-- function skiplane.list_webhooks(p_within text DEFAULT NULL::text, p_limit integer DEFAULT 50, p_cursor uuid DEFAULT NULL::uuid) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.list_workflows(p_status text[] DEFAULT NULL::text[], p_name text DEFAULT NULL::text, p_tenant_id text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns SETOF jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
@@ -1821,6 +1913,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.pause_tenant(p_tenant_id text, p_actor text DEFAULT NULL::text) returns jsonb
 --   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.prepare_procedure(p_procedure text, p_arguments jsonb, OUT role text, OUT statement text) returns record
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.promote_tasks(p_limit integer DEFAULT 1000, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT promoted integer, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_worker
@@ -1966,6 +2061,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.task_shard(p_task_id uuid) returns smallint
 --   sql, immutable, strict, parallel safe, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
 
+-- function skiplane.test_webhook(p_webhook_id uuid, p_within text DEFAULT NULL::text) returns uuid
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
 -- function skiplane.unregister_worker(p_worker_id uuid) returns void
 --   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
@@ -1976,6 +2074,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.wake_workers(p_shard smallint DEFAULT 0) returns integer
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
+
+-- function skiplane.webhook_target(p_task_id uuid, OUT url text, OUT secret text) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_worker
 
 -- function skiplane.worker_channel(p_worker_id uuid) returns text

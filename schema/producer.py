@@ -12,6 +12,7 @@ from .encode import check_text, encode_json, shown
 from .errors import InvalidInput
 from .options import CASTS, read_options
 from .records import Status, Submitted
+from .tracing import carry
 
 # One statement holds one such chunk: the client encodes the next while the
 # server works, and neither has to keep everything in memory at once.
@@ -34,7 +35,7 @@ def submit_task(task_type: str, payload: bytes, options: Mapping[str, Any]) -> C
         {
             "task_type": ("text", check_text("task_type", task_type)),
             "payload": ("jsonb", payload.decode()),
-            **{name: (CASTS[name], value) for name, value in options.items()},
+            **{name: (CASTS[name], value) for name, value in carry(options).items()},
         },
         repeatable="idempotency_key" in options,
     )
@@ -96,6 +97,7 @@ def batches(
         )
     texts = None if keys is None else [_key(index, key) for index, key in enumerate(keys)]
     start = 0
+    options = carry(options)
     for chunk in chunks(payloads):
         part = None if texts is None else texts[start : start + len(chunk)]
         yield submit_batch(task_type, chunk, options, part)

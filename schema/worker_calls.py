@@ -7,6 +7,7 @@ decoded elsewhere.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
@@ -277,3 +278,10 @@ async def stop_waiting(conn: AsyncConnection, queues: list[str]) -> None:
 async def ping(conn: AsyncConnection) -> None:
     """Find out whether the other end is still there."""
     await conn.execute("select 1")
+
+
+def clock_ahead(conn: SyncConnection) -> float:
+    """Give the database's clock, in seconds since 1970, minus this process's monotonic one."""
+    before = monotonic()
+    row = one_row_sync(conn, "select extract(epoch from skiplane.clock())::float8")
+    return float(row[0]) - (before + monotonic()) / 2

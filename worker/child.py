@@ -17,18 +17,21 @@ from typing import Any
 import msgspec
 import structlog
 
-from ..config import Config
-from ..log import setup_logging
+from ..metrics import PortTaken, serve_metrics
 from ..schema.errors import NotAllowed, NotInstalled, from_driver
 from ..schema.migrate import MigrationError
 from .begun import Begun
-from .children import watch_popen
+from .builtin import NotifyUnusable, register
+from .children import running, watch_popen
 from .eventloop import new_loop
 from .loading import AppNotFound, load_registry
+from .metrics import WorkerMetrics
 from .orders import ENDED, READY, STOP, ExitCode, Orders
 from .processes import die_with_parent
 from .registry import Registry
 from .settings import WorkerSettings
+from .task_ids import log_with_ids
+from .tracing import TracesUnusable, WorkerTracing, set_up_traces
 from .worker import Worker
 
 log = structlog.get_logger(__name__)
@@ -59,7 +62,7 @@ def main(arguments: list[str]) -> ExitCode:
     settings = orders.settings
     # What the tasks themselves submit goes to the same database.
     os.environ["SKIPLANE_DSN"] = settings.dsn
-    setup_logging(msgspec.convert(_log_settings(settings), Config))
+    log_with_ids(settings, orders.worker_id, running.get)
     watch_popen()
     try:
         registry = load(settings)
@@ -67,10 +70,6 @@ def main(arguments: list[str]) -> ExitCode:
     except Unusable as error:
         log.error("the worker cannot start", cause=str(error))
         return ExitCode.UNUSABLE
-
-
-def _log_settings(settings: WorkerSettings) -> dict[str, Any]:
-    return {"log_format": settings.log_format, "log_level": settings.log_level}
 
 
 def load(settings: WorkerSettings) -> Registry:
@@ -86,11 +85,17 @@ def load(settings: WorkerSettings) -> Registry:
     except Exception as error:
         log.exception("the app cannot be imported")
         raise Unusable(f"importing {settings.app!r} raised {type(error).__name__}") from error
+    if settings.app and not registry.names():
+        raise Unusable(f"the app {settings.app!r} defines no tasks")
+    try:
+        register(registry, settings)
+    except NotifyUnusable as error:
+        raise Unusable(str(error)) from error
     unknown = [name for name in settings.types if registry.get(name) is None]
     if unknown:
         raise Unusable(f"the app has no task types {', '.join(unknown)} (--types)")
     if not registry.names():
-        raise Unusable(f"the app {settings.app!r} defines no tasks")
+        raise Unusable("there are no tasks: give --app, or leave out --no-builtin-tasks")
     return registry
 
 
@@ -108,9 +113,20 @@ def _serve(
     gc.set_threshold(20_000, 20, 50)
     loop = new_loop()
     made: list[Worker] = []
+    metrics = _metrics(settings)
+    tracing = _tracing(settings)
 
     async def run() -> ExitCode:
-        worker = Worker(settings, registry, worker_id, guard, own_process=True, begun=begun)
+        worker = Worker(
+            settings,
+            registry,
+            worker_id,
+            guard,
+            own_process=True,
+            begun=begun,
+            metrics=metrics,
+            tracing=tracing,
+        )
         made.append(worker)
         threading.Thread(
             target=_watch, args=(pipe, loop, worker), name="supervisor", daemon=True
@@ -140,6 +156,24 @@ def _serve(
             raise Unusable(str(known)) from error
         log.exception("the worker failed")
         return ExitCode.RESTART
+
+
+def _metrics(settings: WorkerSettings) -> WorkerMetrics | None:
+    if not settings.metrics_port:
+        return None
+    metrics = WorkerMetrics()
+    try:
+        serve_metrics(settings.metrics_port, metrics)
+    except PortTaken as error:
+        raise Unusable(str(error)) from error
+    return metrics
+
+
+def _tracing(settings: WorkerSettings) -> WorkerTracing | None:
+    try:
+        return set_up_traces(settings.name) if settings.traces else None
+    except TracesUnusable as error:
+        raise Unusable(str(error)) from error
 
 
 def _watch(pipe: Any, loop: Any, worker: Worker) -> None:

@@ -188,6 +188,8 @@ class Claimer:
     def _recorded(self, lease: Lease, ends: Ends, answer: Answer) -> None:
         lease.flushing = False
         self._runner.begun.discard(lease, ends.all_ids())
+        if self._runner.tracing is not None:
+            self._runner.tracing.stored(ends.all_ids())
         if answer.stale:
             if not lease.unsure:  # else the broken call may have recorded them
                 log.warning(

@@ -23,7 +23,8 @@ RAW_OBJECT = msgspec.Raw(b"{}")
 class ClaimedTask(msgspec.Struct, gc=False):
     """One task as claimed. The JSON values in it are decoded when they are asked for.
 
-    ``lost`` says that its last attempt ended with the process that ran it.
+    ``lost`` says that its last attempt ended with the process that ran it; ``due`` is
+    the time that it was submitted for, where that was later than its submission.
     """
 
     task_id: str
@@ -38,6 +39,20 @@ class ClaimedTask(msgspec.Struct, gc=False):
     checkpoint: OptionalRaw = None
     workflow_id: str | None = None
     lost: bool = False
+    due: float | None = None
+
+    @property
+    def due_at(self) -> float | None:
+        """When its first attempt could begin, by the database's clock, in seconds since 1970.
+
+        None for later attempts, and in workflows, where tasks wait for each other.
+        """
+        if self.fence != 1 or self.workflow_id is not None:
+            return None
+        if self.due is not None:
+            return self.due
+        # The first 48 bits of a UUIDv7 are the milliseconds of its making.
+        return int(self.task_id[:8] + self.task_id[9:13], 16) / 1000
 
 
 class BrokenTask(NamedTuple):

@@ -24,6 +24,7 @@ from .settings import WorkerSettings
 _YOUNG_SECONDS = 1.5
 _BEATS_PER_LEASE = 4
 _GATHER_SECONDS = 0.005
+_CLOCK_SECONDS = 60.0
 
 
 class Held(NamedTuple):
@@ -44,6 +45,8 @@ class Heartbeat(threading.Thread):
 
     Attributes:
         on_lost: Called, in this thread, with tasks to stop and forget.
+        on_clock: Called, in this thread, now and then with the database's clock minus
+            the monotonic one; None: it is not asked.
         on_drain: Called, in this thread, when an operator wants the worker to stop.
     """
 
@@ -66,7 +69,9 @@ class Heartbeat(threading.Thread):
         """
         super().__init__(name="heartbeat", daemon=True)
         self.on_lost: Callable[[list[Item]], None] = lambda items: None
+        self.on_clock: Callable[[float], None] | None = None
         self.on_drain: Callable[[], None] = lambda: None
+        self._clock_due = 0.0
         self._settings = settings
         self._lease_seconds = settings.lease_seconds
         self._worker_id = worker_id
@@ -89,7 +94,7 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Beat until stopped."""
-        pause = self._lease_seconds / _BEATS_PER_LEASE
+        pause = 0.0 if self.on_clock is not None else self._lease_seconds / _BEATS_PER_LEASE
         while not self._over:
             if self._kick.wait(pause):
                 # Cancellations come in swarms; one beat hears of many.
@@ -122,6 +127,9 @@ class Heartbeat(threading.Thread):
             )
         for shard in self._shards:
             self._beat_for(self._conn, shard)
+        if self.on_clock is not None and monotonic() >= self._clock_due:
+            self._clock_due = monotonic() + _CLOCK_SECONDS
+            self.on_clock(calls.clock_ahead(self._conn))
 
     def _beat_for(self, conn: SyncConnection, shard: int) -> None:
         now = monotonic()

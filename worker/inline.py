@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from .registry import Registry
 from .settings import WorkerSettings
+from .tracing import WorkerTracing
 from .worker import Worker
 
 _LOOK_SECONDS = 0.005
@@ -28,6 +29,7 @@ async def run_until_idle(
     concurrency: int = 10,
     grace_seconds: float = 30.0,
     lease_seconds: float = 10.0,
+    traces: bool = False,
 ) -> None:
     """Run tasks concurrently until a claim finds none and none runs.
 
@@ -43,6 +45,7 @@ async def run_until_idle(
         concurrency: Tasks that run at once.
         grace_seconds: How long running tasks may go on when this is cancelled.
         lease_seconds: How long a claim holds without a heartbeat.
+        traces: Whether to make spans, with the process's own OpenTelemetry.
 
     Raises:
         psycopg.ProgrammingError: The database has no Skiplane.
@@ -60,7 +63,8 @@ async def run_until_idle(
         lease_seconds=lease_seconds,
         name="inline",
     )
-    worker = Worker(settings, registry, str(uuid4()), processes=False)
+    tracing = WorkerTracing() if traces else None
+    worker = Worker(settings, registry, str(uuid4()), processes=False, tracing=tracing)
     running: asyncio.Future[object] = asyncio.ensure_future(worker.run())
     try:
         done: set[asyncio.Future[object]] = set()

@@ -14,12 +14,15 @@ def load_registry(name: str) -> Registry:
     """Import an app and give its task definitions.
 
     Args:
-        name: ``module:attribute``, or ``module`` when it has exactly one app.
+        name: ``module:attribute``, or ``module`` when it has exactly one app; empty
+            for no tasks at all.
 
     Raises:
         AppNotFound: There is no such module, attribute or app. Errors that the
             module itself raises while it is imported pass through.
     """
+    if not name:
+        return Registry()
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)

@@ -41,6 +41,9 @@ class Outage:
 
     One line when it goes, one when it is back; of other errors one line in half
     a minute for each loop.
+
+    Attributes:
+        progress: When each loop last made progress (monotonic).
     """
 
     def __init__(self) -> None:
@@ -48,6 +51,7 @@ class Outage:
         self._since: float | None = None
         self._told: dict[str, float] = {}
         self._wrong_since: dict[str, float] = {}
+        self.progress: dict[str, float] = {}
 
     def failed(self, loop: str, error: BaseException) -> None:
         """Note that a loop's turn failed."""
@@ -72,6 +76,7 @@ class Outage:
 
     def worked(self, loop: str) -> None:
         """Note that a loop's turn went well."""
+        self.progress[loop] = time.monotonic()
         if self._since is None and not self._wrong_since:
             return
         with self._lock:

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from ..schema.pools import SyncPool
+from .builtin import register
 from .context import SyncContext
 from .coroutines import Coroutines
 from .document import ClaimedTask
@@ -22,6 +23,7 @@ from .loading import load_registry
 from .outcome import Failure, encode_result, failure_from
 from .registry import Registry, TaskDefinition
 from .settings import WorkerSettings
+from .task_ids import log_with_ids
 from .wire import NUMBER_BYTES, Frames, Order, Reply, decode_order, frame, numbers
 
 START_FAILED = 70  # EX_SOFTWARE of sysexits.h
@@ -67,7 +69,10 @@ class PoolProcess:
         tokens: socket.socket,
         cancels: int,
     ) -> None:
+        self._attempt: RemoteAttempt | None = None
+        log_with_ids(settings, worker_id, lambda: self._attempt)
         self._registry: Registry = load_registry(settings.app)
+        register(self._registry, settings)
         self._worker_id = worker_id
         self._pool = SyncPool(settings.dsn, _CONNECTIONS, role="task", prepare=settings.prepare)
         self._stream = stream
@@ -99,7 +104,7 @@ class PoolProcess:
             self._orders.extend(map(decode_order, self._frames.feed(data)))
 
     def _run(self, order: Order) -> Reply:
-        attempt = RemoteAttempt(order, self._cancels)
+        attempt = self._attempt = RemoteAttempt(order, self._cancels)
         result: str | None = None
         failure: Failure | None = None
         definition = self._registry.get(order.task_type)
@@ -114,6 +119,7 @@ class PoolProcess:
             result = encode_result(value)
         except BaseException as error:  # the task's exit is its failure, not the process's end
             result, failure = None, failure_from(error, definition)
+        self._attempt = None
         if attempt.recorded:
             result = failure = None
         return Reply(order.number, result, failure, monotonic() - attempt.started)

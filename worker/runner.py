@@ -17,9 +17,11 @@ from .children import kill_children, running
 from .context import Context
 from .executor import Executor
 from .leases import Item, Lease, Stop
+from .metrics import WorkerMetrics
 from .outcome import Failure, describe, encode_result, failure_from
 from .registry import Registry, TaskDefinition
 from .slots import Slots
+from .tracing import WorkerTracing
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +39,8 @@ class Runner:
             in a process of their own, so that what kills it kills nothing else.
             None where there is no such place.
         on_end: Called with the lease of each task that has ended.
+        metrics: Where starts and ends are counted; None: nowhere.
+        tracing: What makes spans of tasks; None: nothing.
     """
 
     def __init__(
@@ -53,6 +57,8 @@ class Runner:
         self.executors: dict[str, Executor] = {}
         self.apart: Callable[[], Executor | None] = lambda: None
         self.on_end: Callable[[Lease], None] = lambda lease: None
+        self.metrics: WorkerMetrics | None = None
+        self.tracing: WorkerTracing | None = None
         self._registry = registry
         self._worker_id = worker_id
         self._pool = pool
@@ -104,6 +110,8 @@ class Runner:
     async def _run(self, item: Item, definition: TaskDefinition) -> None:
         running.set(item)
         self.began(item)
+        if self.tracing is not None:
+            self.tracing.enter(item)
         try:
             arguments, keywords = self._registry.arguments(definition).bind_json(item.task.payload)
             if definition.takes_context:
@@ -128,6 +136,10 @@ class Runner:
         item.started = monotonic()
         if item.ended:
             return
+        if self.metrics is not None:
+            self.metrics.began(item)
+        if self.tracing is not None:
+            self.tracing.began(item)
         apart = item.executor is not None and item.executor.apart
         self.begun.add(item.lease, item.task.task_id, apart)
         if item.task.timeout_seconds is not None:
@@ -179,7 +191,7 @@ class Runner:
         else:
             took = monotonic() - item.started if item.started else 0.0
             item.lease.add_failure(item.task.task_id, failure, item.started, took)
-        self._settle(item)
+        self._settle(item, failure)
 
     def drop(self, item: Item) -> None:
         """Settle that a task's end is nobody's business any more."""
@@ -187,8 +199,12 @@ class Runner:
             self._unnote(item)
             self._settle(item)
 
-    def _settle(self, item: Item) -> None:
+    def _settle(self, item: Item, failure: Failure | None = None) -> None:
         item.ended = True
+        if self.metrics is not None:
+            self.metrics.ended(item, failure)
+        if self.tracing is not None:
+            self.tracing.ended(item, failure)
         if item.timer is not None:
             item.timer.cancel()
             item.timer = None

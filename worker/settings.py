@@ -7,7 +7,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is told. Times are seconds.
 
     Attributes:
-        app: Where the tasks are: ``module`` or ``module:attribute``.
+        app: Where the tasks are: ``module`` or ``module:attribute``; empty when there
+            are none but the built-in ones.
         dsn: The database.
         listen_dsn: Address for LISTEN where ``dsn`` goes through a pooler.
         queues: The queues that it serves.
@@ -25,6 +26,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         poll_seconds: The longest pause between two claims.
         name: What operators see.
         supervisor_id: Who started it.
+        builtin_tasks: Whether it has the built-in task types.
+        allow_networks: See Config.
+        notify_config: See Config.
+        metrics_port: Where this process tells its metrics; 0: nowhere.
+        traces: See Config.
         log_format: See Config.
         log_level: See Config.
     """
@@ -45,6 +51,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     poll_seconds: float = 5.0
     name: str = "worker"
     supervisor_id: str | None = None
+    builtin_tasks: bool = True
+    allow_networks: str = ""
+    notify_config: str = ""
+    metrics_port: int = 0
+    traces: bool = False
     log_format: str = "auto"
     log_level: str = "info"
 

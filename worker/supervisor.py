@@ -124,7 +124,12 @@ class Supervisor:
                 self._start(number)
 
     def _start(self, number: int) -> None:
-        child = ChildProcess(self._settings, f"{self._settings.name}/{number}")
+        settings = self._settings
+        if settings.metrics_port:
+            # The same for every start of this number, so that a restart is no new target.
+            port = settings.metrics_port + number
+            settings = msgspec.structs.replace(settings, metrics_port=port)
+        child = ChildProcess(settings, f"{settings.name}/{number}")
         self._children[number] = child
         self._selector.register(child.guard, selectors.EVENT_READ, child)
         self._keeper.keep(child.worker_id, child.pid)

@@ -129,6 +129,9 @@ class Threads:
         definition = item.definition
         assert definition is not None
         running.set(item)
+        tracing = self._runner.tracing
+        if tracing is not None:
+            tracing.enter(item)
         try:
             arguments, keywords = self._registry.arguments(definition).bind_json(item.task.payload)
             if definition.takes_context:

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextvars import Context
+from time import monotonic
 
 import structlog
 
@@ -21,6 +22,7 @@ from .heartbeat import Heartbeat, Held
 from .leases import Item
 from .listener import Listener
 from .loops import Loops
+from .metrics import WorkerMetrics
 from .orders import ExitCode
 from .outage import Outage, is_outage, pause_seconds
 from .pool import Pool
@@ -30,6 +32,7 @@ from .settings import WorkerSettings
 from .shutdown import Shutdown, unregister
 from .slots import Slots
 from .threads import Threads
+from .tracing import WorkerTracing
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +56,8 @@ class Worker:
         processes: bool = True,
         patience: float = PATIENCE_SECONDS,
         begun: Begun | None = None,
+        metrics: WorkerMetrics | None = None,
+        tracing: WorkerTracing | None = None,
     ) -> None:
         """Prepare a worker; on the event loop that will run it.
 
@@ -65,6 +70,8 @@ class Worker:
             processes: Whether ``process`` tasks get processes; else they get threads.
             patience: Seconds that a loop may fail for a cause other than an outage.
             begun: Where a supervisor sees which tasks have begun.
+            metrics: Where it is counted what becomes of tasks.
+            tracing: What makes spans of tasks.
         """
         self.settings = settings
         self.exit_code = ExitCode.DONE
@@ -90,6 +97,10 @@ class Worker:
             begun or Begun(),
         )
         self.runner.apart = self._apart
+        self.runner.metrics = metrics
+        self.runner.tracing = tracing
+        if metrics is not None:
+            metrics.watch(self)
         self._loops = Loops(self.outage)
         self._listener = Listener(
             settings.listen_dsn or settings.dsn, worker_id, list(settings.queues), self.outage
@@ -218,6 +229,8 @@ class Worker:
         self.claimer = claimer
         heartbeat = Heartbeat(settings, self._worker_id, shards, self.outage, self._held)
         heartbeat.on_lost = self._from_thread(self._lost)
+        if (metrics := self.runner.metrics) is not None:
+            heartbeat.on_clock = lambda ahead: setattr(metrics, "database_ahead", ahead)
         heartbeat.on_drain = self._from_thread(lambda: self.stop(ExitCode.DRAINED))
         self._listener.on_work = appetite.wake
         self._listener.on_lost = claimer.on_stale = heartbeat.kick
@@ -287,12 +300,15 @@ class Worker:
         return Held(list(claimer.leases.values()), oldest)
 
     def _lost(self, items: list[Item]) -> None:
+        if self.runner.metrics is not None:
+            self.runner.metrics.lost(len(items))
         for item in items:
             if not item.recorded:
                 self.runner.stop(item, "cancelled")
 
     def _tick(self) -> None:
         claimer = self.claimer
+        self.outage.progress["event loop"] = monotonic()
         if claimer is not None and self.slots.held:
             items = claimer.items()
             running = [item for item in items if item.placed]

@@ -129,6 +129,10 @@ create or replace function skiplane._check_options(
 as $$
 begin
     perform skiplane._check_name('task_type', p_task_type);
+    if p_task_type = 'skiplane.webhook' then
+        perform skiplane._refuse('SK001', 'task_type', p_task_type, 'tasks of this type are made by the engine alone',
+            'create a webhook, or give a task a callback_url');
+    end if;
     perform skiplane._check_name('queue', p_queue);
     perform skiplane._check_choice('priority', p_priority, '{high,medium,low}');
     if p_max_retries is null then
@@ -172,7 +176,7 @@ begin
         and p_timeout_seconds is null and p_estimated_duration_seconds is null and p_concurrency_key is null
         and p_callback_url is null and p_priority in ('high', 'medium', 'low')
         and p_scheduled_at is null and p_delay_seconds is null and p_expires_at is null and p_metadata is null
-        and octet_length(p_task_type || ' ' || p_queue) < 100 and p_task_type || ':' || p_queue ~ '^[a-z0-9_.:-]+$'
+        and p_task_type <> 'skiplane.webhook' and octet_length(p_task_type || ' ' || p_queue) < 100 and p_task_type || ':' || p_queue ~ '^[a-z0-9_.:-]+$'
         and p_task_type <> '' and p_queue <> '') is not true then
         perform skiplane._check_options(p_task_type, p_queue, p_priority, p_max_retries, p_retry_backoff, p_retry_delay_seconds,
             p_retry_max_delay_seconds, p_retry_jitter, p_timeout_seconds, p_estimated_duration_seconds,

@@ -83,21 +83,22 @@ comment on function skiplane.claim_tasks(uuid, text[], integer, text[], double p
 -- Of one day: a partition is only left out of a plan by an equation with its key, not by an array of days.
 create or replace function skiplane._day_document(
     p_ids uuid[], p_day date, p_attempts smallint[], p_fences integer[], p_shard smallint,
-    out places bigint[], out parts text[], out least_timeout double precision, out workflows boolean
+    out places bigint[], out parts text[], out least_timeout double precision, out workflows boolean, out callbacks boolean
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_indexscan = on set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
-    select array_agg(u.ord order by u.ord), min(t.timeout_s), array_agg(concat(
+    select array_agg(u.ord order by u.ord), min(t.timeout_s), bool_or(t.callback_url is not null), array_agg(concat(
         '{"task_id":"', t.id, '","task_type":', to_json(t.task_type), ',"attempt":', u.attempt, ',"fence":', u.fence,
         ',"queue":', to_json(t.queue), ',"payload":', t.payload, ',"timeout_seconds":' || t.timeout_s,
         case when t.tenant_id <> 'default' then ',"tenant_id":' || to_json(t.tenant_id) end,
+        case when t.scheduled_at > t.created_at then ',"due":' || extract(epoch from t.scheduled_at) end,
         ',"metadata":' || t.metadata::text, ',"max_retries":' || t.max_retries, ',"workflow_id":"' || t.workflow_id || '"',
         case when u.fence > 1 then ',"checkpoint":' || (
             select c.checkpoint::text from skiplane.checkpoint c where c.id = t.id and c.shard = p_shard) end,
         case when u.fence > 1 and skiplane._is_suspect(t.id, p_shard, t.day) then ',"lost":true' end,
         '}') order by u.ord), bool_or(t.workflow_id is not null)
-    into places, least_timeout, parts, workflows
+    into places, least_timeout, callbacks, parts, workflows
     from skiplane.task t
     join unnest(p_ids, p_attempts, p_fences) with ordinality as u (id, attempt, fence, ord) on u.id = t.id
     where t.id = any (p_ids) and t.shard = p_shard and t.day = p_day;
@@ -109,7 +110,7 @@ comment on function skiplane._day_document(uuid[], date, smallint[], integer[], 
 
 create or replace function skiplane._claim_document(
     p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint,
-    out tasks text, out least_timeout double precision, out workflows boolean
+    out tasks text, out least_timeout double precision, out workflows boolean, out callbacks boolean
 ) language plpgsql volatile
 as $$
 declare
@@ -122,6 +123,7 @@ begin
         tasks := '[' || array_to_string(d.parts, ',') || ']';
         least_timeout := d.least_timeout;
         workflows := d.workflows;
+        callbacks := d.callbacks;
         return;
     end if;
     for d in
@@ -132,13 +134,14 @@ begin
         v_parts := v_parts || d.parts;
         least_timeout := least(least_timeout, d.least_timeout);
         workflows := coalesce(workflows, false) or coalesce(d.workflows, false);
+        callbacks := coalesce(callbacks, false) or coalesce(d.callbacks, false);
     end loop;
     select '[' || string_agg(u.part, ',' order by u.place) || ']' into tasks from unnest(v_places, v_parts) as u (place, part);
 end
 $$;
 
 comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
-'What a worker needs of claimed tasks, as a JSON array in their order, the least of their time-outs, and whether workflows are among them.';
+'What a worker needs of claimed tasks, as a JSON array in their order, the least of their time-outs, and whether workflows and tasks with a callback_url are among them.';
 
 -- Which task holds a place of which limit.
 create or replace function skiplane._holds(
@@ -212,10 +215,12 @@ begin
         v_gates := h.gates;
     end if;
     insert into skiplane.lease (
-        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, workflows, hold_ids, hold_gates)
+        lease_id, shard, worker_id, until, claimed_at, kill_at, ids, days, attempts, fences, started, workflows, callbacks,
+        hold_ids, hold_gates)
     values (lease_id, p_shard, p_worker_id, p_now + make_interval(secs => p_lease_seconds), p_now,
         p_now + make_interval(secs => d.least_timeout + 10), v_ids, v_days, v_attempts, v_fences,
-        array_fill(null::timestamptz, array[cardinality(v_ids)]), coalesce(d.workflows, false), v_holders, v_gates);
+        array_fill(null::timestamptz, array[cardinality(v_ids)]), coalesce(d.workflows, false), coalesce(d.callbacks, false),
+        v_holders, v_gates);
 end
 $$;
 

@@ -58,12 +58,13 @@ begin
             to_jsonb(t) - 'payload' || jsonb_build_object('payload', t.payload::text), p_fence
         from skiplane.task t where t.id = p_id and t.shard = p_shard and t.day = p_day;
     end if;
+    perform skiplane._announce_ends(array[p_id], p_day, p_shard, false);
 end
 $$;
 
 comment on function skiplane._end_task(
     uuid, smallint, date, skiplane.task_status, smallint, integer, timestamptz, uuid, text, text
-) is 'Records an end other than success; a DEAD task also becomes a dead letter.';
+) is 'Records an end other than success, and tells those who listen; a DEAD task also becomes a dead letter.';
 
 create or replace function skiplane._put_ready(
     p_task skiplane.task, p_due_at timestamptz, p_attempt smallint, p_fence integer

@@ -4,7 +4,7 @@
 create or replace function skiplane._leave_lease(
     p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
     out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[],
-    out claimed_at timestamptz, out workflows boolean, out hold_ids uuid[], out hold_gates text[]
+    out claimed_at timestamptz, out workflows boolean, out callbacks boolean, out hold_ids uuid[], out hold_gates text[]
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -17,6 +17,7 @@ begin
     end if;
     claimed_at := l.claimed_at;
     workflows := l.workflows;
+    callbacks := l.callbacks;
     select array_agg(u.id), array_agg(u.day), array_agg(u.attempt), array_agg(u.fence), array_agg(u.started)
     into ids, days, attempts, fences, started
     from unnest(l.ids, l.days, l.attempts, l.fences, l.started) as u (id, day, attempt, fence, started)
@@ -105,7 +106,8 @@ begin
         -- The common case: a whole lease of successes, in its own order.
         delete from skiplane.lease x
         where x.lease_id = p_lease_id and x.shard = p_shard and x.worker_id = p_worker_id and x.ids = v_all
-        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.workflows, x.hold_ids, x.hold_gates into l;
+        returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.workflows, x.callbacks, x.hold_ids, x.hold_gates
+        into l;
         v_whole := found;
         if l.hold_ids is not null then
             perform skiplane._give_back(l.hold_ids, l.hold_gates, l.ids);
@@ -128,6 +130,7 @@ begin
         end if;
         v_stored := skiplane._succeed_tasks(p_worker_id, l.ids, l.days, l.attempts, l.fences, l.claimed_at,
             p_task_ids, p_results, p_started_us, p_took_us, v_now, p_shard);
+        perform skiplane._announce_successes(l.ids, l.days, p_shard, l.callbacks);
     end if;
     for r in
         select u.*, f.value as failure from jsonb_array_elements(v_failures) f

@@ -46,6 +46,7 @@ begin
         select u.id, p_shard, u.day, case u.kind when 'failed' then 'FAILED' else 'CANCELLED' end::skiplane.task_status, 0, u.fence, v_now,
             case u.kind when 'failed' then 'UpstreamFailed' else 'Skipped' end, u.reason
         from unnest(ids, v_days, v_fences, kinds, reasons) as u (id, day, fence, kind, reason);
+        perform skiplane._announce_ends(ids, d.day, p_shard, false) from (select distinct u.day from unnest(v_days) as u (day)) d;
     end if;
 end
 $$;
@@ -126,6 +127,7 @@ begin
         from unnest(p_workflows, p_kinds) as w (id, kind) group by w.id
     ) u
     where s.id = u.id and s.id = any (p_workflows) and s.shard = p_shard and s.day = p_day;
+    perform skiplane._announce_workflows(p_workflows, p_day, p_shard, v_now);
 end
 $$;
 

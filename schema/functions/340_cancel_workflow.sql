@@ -178,6 +178,7 @@ begin
     update skiplane.workflow_state x
     set pending = 0, cancelled = x.cancelled + v_count, stopped = true, status = 'CANCELLED', completed_at = v_now
     where x.id = v_first and x.shard = v_shard and x.day = v_day;
+    perform skiplane._announce_workflows(array[v_first], v_day, v_shard, v_now);
     return true;
 exception when sqlstate 'SK900' then
     return false;

@@ -48,6 +48,7 @@ create table skiplane.lease (
     workflows boolean not null default false,
     hold_ids uuid[],
     hold_gates text[],
+    callbacks boolean not null default false,
     primary key (lease_id, shard)
 );
 
@@ -66,6 +67,7 @@ comment on column skiplane.lease.started is 'When execution began, as reported b
 comment on column skiplane.lease.workflows is 'Whether a task of a workflow is among them.';
 comment on column skiplane.lease.hold_ids is 'Tasks that hold a place of a limit, once for each; NULL when none does. Whoever takes a task out of the lease gives its places back.';
 comment on column skiplane.lease.hold_gates is 'The limits, in the same order.';
+comment on column skiplane.lease.callbacks is 'Whether a task with a callback_url is among them.';
 
 create index lease_until on skiplane.lease (shard, until);
 create index lease_worker on skiplane.lease (worker_id);

@@ -68,6 +68,11 @@ def test_each_setting_can_come_from_the_environment(
         "SKIPLANE_TICK_MS": "40",
         "SKIPLANE_LOG_FORMAT": "json",
         "SKIPLANE_LOG_LEVEL": "debug",
+        "SKIPLANE_BUILTIN_TASKS": "false",
+        "SKIPLANE_ALLOW_NETWORKS": "10.0.0.0/8, ::1",
+        "SKIPLANE_NOTIFY_CONFIG": "/etc/apprise.yml",
+        "SKIPLANE_METRICS_PORT": "9100",
+        "SKIPLANE_TRACES": "true",
     }
     assert set(given) == set(map(env_name, SETTINGS))
     for name, value in given.items():
@@ -76,6 +81,11 @@ def test_each_setting_can_come_from_the_environment(
         dsn="postgresql://ada@db/app",
         listen_dsn="postgresql://ada@direct/app",
         prepare=False,
+        builtin_tasks=False,
+        allow_networks="10.0.0.0/8, ::1",
+        notify_config="/etc/apprise.yml",
+        metrics_port=9100,
+        traces=True,
         data_dir=tmp_path / "pg",
         lease_seconds=20.0,
         grace_seconds=0.0,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ctypes
 import decimal
+import logging
 import os
 import random
 import signal
@@ -16,6 +17,8 @@ import time
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from skiplane import Context, PermanentError, Postpone, Retry, Skiplane, SyncContext
 
@@ -386,3 +389,23 @@ async def slow_pay(ctx: Context, mark: str, go: str) -> str:
         while not Path(go).exists():  # noqa: ASYNC110  the test says when
             await asyncio.sleep(0.01)
     return "paid"
+
+
+def log_here() -> None:
+    logging.getLogger("library").warning("a library speaks")
+    structlog.get_logger("mine").info("the task speaks")
+
+
+@app.task("async_logs")
+async def async_logs() -> None:
+    log_here()
+
+
+@app.task("pool_logs")
+def pool_logs() -> None:
+    log_here()
+
+
+@app.task("thread_logs", mode="thread")
+def thread_logs() -> None:
+    log_here()
