@@ -7,7 +7,7 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
 from .access import guard
-from .api import dead_letters, events, fleet, keys, probes, schedules, tasks, workflows
+from .api import dead_letters, events, fleet, keys, manual, probes, schedules, tasks, workflows
 from .api.routes import AnyRequest
 from .contract import FLOWS, TASKS
 from .dashboard import door
@@ -25,6 +25,7 @@ HANDLERS = [
     *fleet.HANDLERS,
     *keys.HANDLERS,
     *events.HANDLERS,
+    *manual.HANDLERS,
     *probes.HANDLERS,
     *PAGES,
 ]

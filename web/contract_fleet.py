@@ -249,4 +249,22 @@ OPERATIONS |= {
         "This document.",
         {200: Answer("OpenAPI 3.1.", dict[str, Any])},
     ),
+    ("GET", "/docs"): Operation(
+        "manual",
+        "open",
+        "The interactive manual: this document as a page.",
+        {200: Answer("The page.", None, None, "text/html")},
+    ),
+    ("GET", "/docs/page.js"): Operation(
+        "manual_script",
+        "open",
+        "The script of the manual.",
+        {200: Answer("JavaScript.", None, None, "text/javascript")},
+    ),
+    ("GET", "/docs/page.css"): Operation(
+        "manual_style",
+        "open",
+        "The style of the manual.",
+        {200: Answer("CSS.", None, None, "text/css")},
+    ),
 }
