@@ -61,9 +61,25 @@ class Steering(Submitting):
         )
         return await self.run(request, connection)
 
-    def set_queue_sync(self, queue: str, *, connection: Any = None, **given: Any) -> QueueState:
+    def set_queue_sync(
+        self,
+        queue: str,
+        *,
+        priority_order: str | None = None,
+        concurrency: int | None = None,
+        paused: bool | None = None,
+        actor: str | None = None,
+        connection: Any = None,
+    ) -> QueueState:
         """Do what ``set_queue`` does, without an event loop."""
-        return self.run_sync(flow_calls.set_queue(queue, **given), connection)
+        request = flow_calls.set_queue(
+            queue,
+            priority_order=priority_order,
+            concurrency=concurrency,
+            paused=paused,
+            actor=actor,
+        )
+        return self.run_sync(request, connection)
 
     async def task_types(self, *, connection: Any = None) -> list[TaskTypeState]:
         """Read all task types that have settings or tasks, with their breakers."""
@@ -95,10 +111,17 @@ class Steering(Submitting):
         return await self.run(request, connection)
 
     def set_task_type_sync(
-        self, task_type: str, *, connection: Any = None, **given: Any
+        self,
+        task_type: str,
+        *,
+        paused: bool | None = None,
+        actor: str | None = None,
+        connection: Any = None,
+        **limits: Unpack[TypeLimits],
     ) -> TaskTypeState:
         """Do what ``set_task_type`` does, without an event loop."""
-        return self.run_sync(flow_calls.set_task_type(task_type, **given), connection)
+        request = flow_calls.set_task_type(task_type, paused=paused, actor=actor, **limits)
+        return self.run_sync(request, connection)
 
     async def open_breaker(
         self,
@@ -114,10 +137,17 @@ class Steering(Submitting):
         return await self.run(request, connection)
 
     def open_breaker_sync(
-        self, task_type: str, *, connection: Any = None, **given: Any
+        self,
+        task_type: str,
+        *,
+        duration: float | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        connection: Any = None,
     ) -> TaskTypeState:
         """Do what ``open_breaker`` does, without an event loop."""
-        return self.run_sync(flow_calls.open_breaker(task_type, **given), connection)
+        request = flow_calls.open_breaker(task_type, duration=duration, reason=reason, actor=actor)
+        return self.run_sync(request, connection)
 
     async def close_breaker(
         self, task_type: str, *, actor: str | None = None, connection: Any = None
@@ -166,6 +196,19 @@ class Steering(Submitting):
         )
         return await self.run(request, connection)
 
-    def set_tenant_sync(self, tenant: str, *, connection: Any = None, **given: Any) -> TenantState:
+    def set_tenant_sync(
+        self,
+        tenant: str,
+        *,
+        weight: int | None = None,
+        concurrency: int | None = None,
+        rates: dict[str, str] | None = None,
+        paused: bool | None = None,
+        actor: str | None = None,
+        connection: Any = None,
+    ) -> TenantState:
         """Do what ``set_tenant`` does, without an event loop."""
-        return self.run_sync(flow_calls.set_tenant(tenant, **given), connection)
+        request = flow_calls.set_tenant(
+            tenant, weight=weight, concurrency=concurrency, rates=rates, paused=paused, actor=actor
+        )
+        return self.run_sync(request, connection)
