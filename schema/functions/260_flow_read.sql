@@ -24,11 +24,8 @@ comment on function skiplane._running(text) is 'Places of a limit that are taken
 create or replace function skiplane._last_depths(out queues jsonb, out task_types jsonb, out tenants jsonb) returns record
 language sql stable
 as $$
-    select jsonb_agg(q.x), jsonb_agg(t.x), jsonb_agg(n.x)
+    select jsonb_agg(s.queues), jsonb_agg(s.task_types), jsonb_agg(s.tenants)
     from (select distinct on (d.shard) d.queues, d.task_types, d.tenants from skiplane.depth d order by d.shard, d.n desc) s
-    left join lateral (select jsonb_agg(e) as x from jsonb_array_elements(s.queues) e) q on true
-    left join lateral (select s.task_types as x) t on true
-    left join lateral (select s.tenants as x) n on true
 $$;
 
 comment on function skiplane._last_depths() is 'The last rollups of depth, one element per shard.';

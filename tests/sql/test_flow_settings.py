@@ -87,6 +87,14 @@ def test_unknown_setting_of_an_application_is_refused(engine: Engine):
         engine.rows("declare_task_type", task_type="t", settings={"speed": 1})
 
 
+def test_settings_are_told_when_nothing_waits(engine: Engine):
+    engine.rows("set_queue", queue="q", concurrency=9)
+    engine.value("refresh_depth")
+    told = engine.value("get_queue", queue="q")
+    assert (told["depth"], told["oldest_waiting"], told["running"]) == (0, None, 0)
+    assert [row[0]["queue"] for row in engine.rows("list_queues")] == ["q"]
+
+
 def test_depth_and_running_are_told(engine: Engine):
     engine.many(5, "t", queue="q", priority="high", metadata={"tenant_id": "n"})
     engine.rows("set_queue", queue="q", concurrency=9)
