@@ -978,6 +978,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._adopt_running(p_kind text, p_name text, p_shard smallint) returns boolean
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._all_readable(p_texts text[]) returns boolean
+--   plpgsql, immutable
+
 -- function skiplane._announce(p_event text, p_tenant_id text, p_queue text, p_data jsonb, p_shard smallint) returns integer
 --   plpgsql, volatile
 
@@ -1285,7 +1288,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, stable
 
 -- function skiplane._is_prepared(p_parent text, p_day date) returns boolean
---   plpgsql, volatile
+--   sql, volatile
 
 -- function skiplane._is_subscribed_to_success() returns boolean
 --   sql, stable
@@ -1385,6 +1388,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._new_count(p_field text, p_given integer, p_old integer) returns integer
 --   plpgsql, immutable
+
+-- function skiplane._new_id(p_shard smallint, p_at timestamp with time zone) returns uuid
+--   sql, volatile
 
 -- function skiplane._new_ids(p_shard smallint, p_count integer, p_at timestamp with time zone, p_places bigint[] DEFAULT NULL::bigint[]) returns uuid[]
 --   plpgsql, volatile
@@ -1587,19 +1593,16 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._store_task_type(p_task_type text, p_given jsonb, p_by_app boolean, p_actor text) returns boolean
 --   plpgsql, volatile
 
--- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task) returns void
+-- function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task, p_metadata jsonb[] DEFAULT NULL::jsonb[]) returns void
 --   plpgsql, volatile
 
 -- function skiplane._store_timer(p_id uuid, p_due_at timestamp with time zone, p_status skiplane.task_status, p_key text, p_payload json, p_task skiplane.task, p_attempt smallint, p_fence integer) returns void
 --   plpgsql, volatile
 
--- function skiplane._store_varied(p_ids uuid[], p_payloads json[], p_metadata jsonb[], p_keys text[], p_task skiplane.task) returns void
---   plpgsql, volatile
-
 -- function skiplane._streams(p_queues text[], p_task_types text[], p_now timestamp with time zone, p_shard smallint, OUT queues text[], OUT priorities smallint[], OUT task_types text[]) returns record
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
--- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], OUT ids uuid[], OUT duplicates boolean[]) returns record
+-- function skiplane._submit(p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] DEFAULT NULL::bigint[], p_metadata jsonb[] DEFAULT NULL::jsonb[], OUT ids uuid[], OUT duplicates boolean[]) returns record
 --   plpgsql, volatile
 
 -- function skiplane._submit_one(p_template skiplane.task, p_payload json) returns skiplane.submitted

@@ -43,6 +43,12 @@ $$;
 comment on function skiplane._id_at(smallint, bigint, bigint) is
 'The task id of a shard, an instant in microseconds since 1970, and last 48 bits. One plain expression, for the planner to inline.';
 
+create or replace function skiplane._new_id(p_shard smallint, p_at timestamptz) returns uuid
+language sql volatile
+as $$ select skiplane._id_at(p_shard, floor(extract(epoch from p_at) * 1000000)::bigint, skiplane._first_place()) $$;
+
+comment on function skiplane._new_id(smallint, timestamptz) is 'A new task id of a shard.';
+
 create or replace function skiplane._new_ids(
     p_shard smallint, p_count integer, p_at timestamptz, p_places bigint[] default null
 ) returns uuid[] language plpgsql volatile

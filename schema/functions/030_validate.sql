@@ -104,6 +104,21 @@ $$;
 
 comment on function skiplane._unreadable_json(text) is 'Why a JSON text cannot be stored or read back by workers; NULL when it can.';
 
+-- The common case at one look; what is not readable is then told one by one.
+create or replace function skiplane._all_readable(p_texts text[]) returns boolean
+language plpgsql immutable
+as $$
+begin
+    return not exists (
+        select from (select u.x, u.x::jsonb as j from unnest(p_texts) as u (x) offset 0) y
+        where octet_length(y.x) > 1048576 or skiplane._is_beyond_json(y.j));
+exception when data_exception or statement_too_complex then
+    return false;
+end
+$$;
+
+comment on function skiplane._all_readable(text[]) is 'Whether all of some JSON texts can be stored and read back; NULLs can.';
+
 create or replace function skiplane._check_json(p_field text, p_text text, p_most integer) returns void
 language plpgsql immutable
 as $$

@@ -45,17 +45,24 @@ $$;
 comment on function skiplane._reserve_keys(text, text[], uuid[], bytea[], timestamptz) is
 'Makes each idempotency key belong to one task; answers with the task of each key.';
 
--- Stores new tasks that are alike but for id and payload. All ids are of one shard.
-create or replace function skiplane._store_tasks(p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task)
-returns void language plpgsql volatile
+-- Stores new tasks that are alike but for id, payload, key and, where p_metadata is given, metadata. All ids are of one
+-- shard.
+create or replace function skiplane._store_tasks(
+    p_ids uuid[], p_payloads json[], p_keys text[], p_task skiplane.task, p_metadata jsonb[] default null
+) returns void language plpgsql volatile
 as $$
 declare
     t skiplane.task := p_task;
     v_lane bigint;
+    w record;
 begin
     if t.scheduled_at > t.created_at then
-        perform skiplane._store_timer(u.id, t.scheduled_at, 'SCHEDULED', u.key, u.payload, t, 0::smallint, 0)
-        from unnest(p_ids, p_keys, p_payloads) as u (id, key, payload);
+        for w in select * from unnest(p_ids, p_keys, p_payloads, p_metadata) as u (id, key, payload, metadata) loop
+            if p_metadata is not null then
+                t.metadata := w.metadata;
+            end if;
+            perform skiplane._store_timer(w.id, t.scheduled_at, 'SCHEDULED', w.key, w.payload, t, 0::smallint, 0);
+        end loop;
         return;
     end if;
     v_lane := skiplane._lane_for(t.shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key);
@@ -65,8 +72,9 @@ begin
         callback_url, metadata, workflow_id, scheduled_at, created_at)
     select u.id, t.shard, t.day, t.task_type, t.queue, t.priority, t.tenant_id, t.concurrency_key, t.estimate,
         u.payload, t.max_retries, t.retry_backoff, t.retry_delay_s, t.retry_max_delay_s, t.retry_jitter,
-        t.timeout_s, u.key, t.expires_at, t.callback_url, t.metadata, t.workflow_id, t.scheduled_at, t.created_at
-    from unnest(p_ids, p_keys, p_payloads) as u (id, key, payload);
+        t.timeout_s, u.key, t.expires_at, t.callback_url, case when p_metadata is null then t.metadata else u.metadata end,
+        t.workflow_id, t.scheduled_at, t.created_at
+    from unnest(p_ids, p_keys, p_payloads, p_metadata) as u (id, key, payload, metadata);
     insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
     select u.id, t.shard, v_lane, t.created_at, coalesce(t.estimate, 2147483647), t.day, 0, 0, t.expires_at
     from unnest(p_ids) as u (id);
@@ -74,7 +82,7 @@ begin
 end
 $$;
 
-comment on function skiplane._store_tasks(uuid[], json[], text[], skiplane.task) is
+comment on function skiplane._store_tasks(uuid[], json[], text[], skiplane.task, jsonb[]) is
 'Stores tasks as PENDING or SCHEDULED, by the times in p_task.';
 
 -- A time beyond the prepared partitions goes to timer_far; maintenance moves it in.

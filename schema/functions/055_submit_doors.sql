@@ -1,15 +1,17 @@
 -- The public doors of submission.
 
--- p_template says everything but ids, payloads and keys. p_body is what a repeated key is compared by.
+-- p_template says everything but ids, payloads and keys, and metadata where p_metadata does. p_body is what a repeated
+-- key is compared by.
 create or replace function skiplane._submit(
     p_template skiplane.task, p_payloads json[], p_keys text[], p_body jsonb, p_places bigint[] default null,
-    out ids uuid[], out duplicates boolean[]
+    p_metadata jsonb[] default null, out ids uuid[], out duplicates boolean[]
 ) language plpgsql volatile
 as $$
 declare
     t skiplane.task := p_template;
     v_count integer := cardinality(p_payloads);
     v_key text;
+    v_us bigint := floor(extract(epoch from t.created_at) * 1000000)::bigint;
     v_start bigint;
     v_new uuid[];
     v_shards smallint[];
@@ -22,7 +24,7 @@ begin
     if p_keys is null then
         t.shard := skiplane._pick_shard(t.tenant_id, null);
         ids := skiplane._new_ids(t.shard, v_count, t.created_at, p_places);
-        perform skiplane._store_tasks(ids, p_payloads, array[]::text[], t);
+        perform skiplane._store_tasks(ids, p_payloads, array[]::text[], t, p_metadata);
         return;
     end if;
     foreach v_key in array p_keys loop
@@ -31,8 +33,8 @@ begin
         end if;
     end loop;
     v_start := skiplane._first_place();
-    select array_agg((skiplane._new_ids(skiplane._pick_shard(t.tenant_id, u.key), 1, t.created_at,
-        array[coalesce(p_places[u.ord], v_start + u.ord)]))[1] order by u.ord)
+    select array_agg(skiplane._id_at(skiplane._pick_shard(t.tenant_id, u.key), v_us, coalesce(p_places[u.ord], v_start + u.ord))
+        order by u.ord)
     into v_new from unnest(p_keys) with ordinality as u (key, ord);
     ids := skiplane._reserve_keys(t.tenant_id, p_keys, v_new, array(
         select sha256(convert_to((p_body || jsonb_build_object('payload', u.payload::jsonb))::text, 'UTF8'))
@@ -41,14 +43,15 @@ begin
     into duplicates, v_shards from unnest(ids, v_new) with ordinality as u (id, new, ord);
     foreach t.shard in array coalesce(v_shards, '{}') loop
         perform skiplane._store_tasks(array_agg(u.id order by u.ord), array_agg(u.payload order by u.ord),
-            array_agg(u.key order by u.ord), t)
-        from unnest(ids, v_new, p_payloads, p_keys) with ordinality as u (id, new, payload, key, ord)
+            array_agg(u.key order by u.ord), t,
+            case when p_metadata is not null then array_agg(u.metadata order by u.ord) end)
+        from unnest(ids, v_new, p_payloads, p_keys, p_metadata) with ordinality as u (id, new, payload, key, metadata, ord)
         where u.id = u.new and skiplane.task_shard(u.id) = t.shard;
     end loop;
 end
 $$;
 
-comment on function skiplane._submit(skiplane.task, json[], text[], jsonb, bigint[]) is
+comment on function skiplane._submit(skiplane.task, json[], text[], jsonb, bigint[], jsonb[]) is
 'Gives ids to tasks that share a template, once per idempotency key, and stores the new ones.';
 
 -- The most frequent submission, a single task for now: what _submit does with the fewest steps. A call in an expression
@@ -61,7 +64,7 @@ declare
     v_woken boolean;
 begin
     t.shard := skiplane._pick_shard(t.tenant_id, null);
-    t.id := skiplane._id_at(t.shard, floor(extract(epoch from t.created_at) * 1000000)::bigint, skiplane._first_place());
+    t.id := skiplane._new_id(t.shard, t.created_at);
     t.payload := p_payload;
     insert into skiplane.task select t.*;
     insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
@@ -193,17 +196,11 @@ create or replace function skiplane._read_payloads(p_payloads text[]) returns js
 language plpgsql immutable
 as $$
 begin
-    if not exists (
-        select from (select u.x, u.x::jsonb as j from unnest(p_payloads) as u (x) offset 0) y
-        where y.x is null or octet_length(y.x) > 1048576 or skiplane._is_beyond_json(y.j))
-    then
-        return p_payloads::json[];
+    if array_position(p_payloads, null) is not null or not skiplane._all_readable(p_payloads) then
+        perform skiplane._check_payload(format('payloads[%s]', u.ord - 1), u.x)
+        from unnest(p_payloads) with ordinality as u (x, ord);
     end if;
-    raise data_exception;
-exception when data_exception or statement_too_complex then
-    perform skiplane._check_payload(format('payloads[%s]', u.ord - 1), u.x)
-    from unnest(p_payloads) with ordinality as u (x, ord);
-    raise;
+    return p_payloads::json[];
 end
 $$;
 

@@ -53,20 +53,10 @@ as $$
 declare v_text text;
 begin
     bad := '{}';
-    if p_results is null then
+    if skiplane._all_readable(p_results) then
+        results := p_results::json[];
         return;
     end if;
-    begin
-        if not exists (
-            select from (select u.x, u.x::jsonb as j from unnest(p_results) as u (x) offset 0) y
-            where octet_length(y.x) > 1048576 or skiplane._is_beyond_json(y.j))
-        then
-            results := p_results::json[];
-            return;
-        end if;
-    exception when data_exception or statement_too_complex then
-        null;
-    end;
     results := array_fill(null::json, array[cardinality(p_results)]);
     for i in 1 .. cardinality(p_results) loop
         v_text := p_results[i];

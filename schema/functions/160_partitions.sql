@@ -30,13 +30,12 @@ $$;
 comment on function skiplane._has_partition(text, date) is 'Whether a partitioned table covers a UTC day.';
 
 -- By name (ours and that of pg_partman 5, then that of pg_partman 4): one look into the catalog cache, for every submit.
+-- Inlined by the planner: keep it one plain expression.
 create or replace function skiplane._is_prepared(p_parent text, p_day date) returns boolean
-language plpgsql volatile
+language sql volatile
 as $$
-begin
-    return coalesce(to_regclass('skiplane.' || p_parent || to_char(p_day, '"_p"YYYYMMDD')),
-        to_regclass('skiplane.' || p_parent || to_char(p_day, '"_p"YYYY_MM_DD'))) is not null;
-end
+    select coalesce(to_regclass('skiplane.' || p_parent || to_char(p_day, '"_p"YYYYMMDD')),
+        to_regclass('skiplane.' || p_parent || to_char(p_day, '"_p"YYYY_MM_DD'))) is not null
 $$;
 
 comment on function skiplane._is_prepared(text, date) is 'Whether the partition of a day is there, told by its name.';
@@ -47,7 +46,7 @@ language plpgsql volatile
 as $$
 declare v_day date := skiplane._utc_day(p_now);
 begin
-    if to_regclass(to_char(v_day, '"skiplane.task_p"YYYYMMDD')) is null and not skiplane._is_prepared('task', v_day) then
+    if not skiplane._is_prepared('task', v_day) then
         -- Whoever else makes them holds these, as attaching does, and has to end first; writers of other days go on.
         -- Locks on tables, not an advisory one: they bring the catalog up to date, with an old snapshot, too.
         lock table only skiplane.outcome, only skiplane.attempt, only skiplane.workflow, only skiplane.workflow_state,

@@ -38,7 +38,7 @@ begin
     s.payload := coalesce(p_payload, 'null')::json;
     s.name := p_name;
     s.shard := skiplane._pick_shard(s.tenant_id, p_name);
-    s.id := (skiplane._new_ids(s.shard, 1, v_now))[1];
+    s.id := skiplane._new_id(s.shard, v_now);
     s.since := v_now;
     s.created_at := v_now;
     s.version := 1;
@@ -196,7 +196,7 @@ declare
 begin
     perform pg_current_xact_id();
     v_now := skiplane.clock();
-    v_id := (skiplane._new_ids(s.shard, 1, v_now))[1];
+    v_id := skiplane._new_id(s.shard, v_now);
     perform skiplane._activate(array[skiplane._schedule_task(s, v_id, v_now, v_now, v_now)], v_now, s.shard);
     insert into skiplane.fire (schedule_id, fire_time, shard, day, fired_at, outcome, task_id, reason)
     values (s.id, v_now, s.shard, skiplane._fire_day(v_now), v_now, 'manual', v_id, 'by ' || coalesce(left(p_actor, 200), session_user));
