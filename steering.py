@@ -5,7 +5,7 @@ from uuid import UUID
 
 from .schema import flow_calls
 from .schema.flow_calls import QueueState, TaskTypeState, TenantState, Waiting
-from .schema.limits import TypeLimits
+from .schema.limits import QueueSettings, TenantSettings, TypeLimits
 from .submitting import Submitting
 
 
@@ -33,53 +33,22 @@ class Steering(Submitting):
         return self.run_sync(flow_calls.list_queues(), connection)
 
     async def set_queue(
-        self,
-        queue: str,
-        *,
-        priority_order: str | None = None,
-        concurrency: int | None = None,
-        paused: bool | None = None,
-        actor: str | None = None,
-        connection: Any = None,
+        self, queue: str, *, connection: Any = None, **settings: Unpack[QueueSettings]
     ) -> QueueState:
         """Set what is given of a queue.
 
         Args:
             queue: Its name.
-            priority_order: ``weighted`` (70 / 25 / 5) or ``strict``.
-            concurrency: The most tasks that run at once over the fleet; -1: no limit.
-            paused: Whether nothing starts.
-            actor: Who does it.
             connection: Set it inside the transaction that is open there.
+            settings: See QueueSettings.
         """
-        request = flow_calls.set_queue(
-            queue,
-            priority_order=priority_order,
-            concurrency=concurrency,
-            paused=paused,
-            actor=actor,
-        )
-        return await self.run(request, connection)
+        return await self.run(flow_calls.set_queue(queue, **settings), connection)
 
     def set_queue_sync(
-        self,
-        queue: str,
-        *,
-        priority_order: str | None = None,
-        concurrency: int | None = None,
-        paused: bool | None = None,
-        actor: str | None = None,
-        connection: Any = None,
+        self, queue: str, *, connection: Any = None, **settings: Unpack[QueueSettings]
     ) -> QueueState:
         """Do what ``set_queue`` does, without an event loop."""
-        request = flow_calls.set_queue(
-            queue,
-            priority_order=priority_order,
-            concurrency=concurrency,
-            paused=paused,
-            actor=actor,
-        )
-        return self.run_sync(request, connection)
+        return self.run_sync(flow_calls.set_queue(queue, **settings), connection)
 
     async def task_types(self, *, connection: Any = None) -> list[TaskTypeState]:
         """Read all task types that have settings or tasks, with their breakers."""
@@ -170,45 +139,19 @@ class Steering(Submitting):
         return self.run_sync(flow_calls.list_tenants(), connection)
 
     async def set_tenant(
-        self,
-        tenant: str,
-        *,
-        weight: int | None = None,
-        concurrency: int | None = None,
-        rates: dict[str, str] | None = None,
-        paused: bool | None = None,
-        actor: str | None = None,
-        connection: Any = None,
+        self, tenant: str, *, connection: Any = None, **settings: Unpack[TenantSettings]
     ) -> TenantState:
         """Set what is given of a tenant.
 
         Args:
             tenant: Its name.
-            weight: Its share of capacity against other tenants, 1 to 1000.
-            concurrency: The most of its tasks that run at once; -1: no limit.
-            rates: Its own rates by task type; ``"none"`` takes one away.
-            paused: Whether nothing of it starts.
-            actor: Who does it.
             connection: Set it inside the transaction that is open there.
+            settings: See TenantSettings.
         """
-        request = flow_calls.set_tenant(
-            tenant, weight=weight, concurrency=concurrency, rates=rates, paused=paused, actor=actor
-        )
-        return await self.run(request, connection)
+        return await self.run(flow_calls.set_tenant(tenant, **settings), connection)
 
     def set_tenant_sync(
-        self,
-        tenant: str,
-        *,
-        weight: int | None = None,
-        concurrency: int | None = None,
-        rates: dict[str, str] | None = None,
-        paused: bool | None = None,
-        actor: str | None = None,
-        connection: Any = None,
+        self, tenant: str, *, connection: Any = None, **settings: Unpack[TenantSettings]
     ) -> TenantState:
         """Do what ``set_tenant`` does, without an event loop."""
-        request = flow_calls.set_tenant(
-            tenant, weight=weight, concurrency=concurrency, rates=rates, paused=paused, actor=actor
-        )
-        return self.run_sync(request, connection)
+        return self.run_sync(flow_calls.set_tenant(tenant, **settings), connection)

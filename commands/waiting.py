@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -29,22 +30,42 @@ def wait(db: Database, task_id: UUID, seconds: float | None) -> bool:
     Raises:
         NotFound: There is no such task.
     """
+
+    def ended() -> bool:
+        found = db.run(get_results([task_id]))
+        if not found:
+            raise NotFound(f"No task has the id {task_id}.")
+        return found[0].done
+
+    return poll(task_id, seconds, ended, lambda: _what_it_does(db, task_id))
+
+
+def poll(
+    name: UUID,
+    seconds: float | None,
+    ended: Callable[[], bool],
+    tell: Callable[[], str] | None = None,
+) -> bool:
+    """Look again and again, at growing intervals; False when ``seconds`` were not enough.
+
+    Args:
+        name: What is waited for.
+        seconds: How long; None for ever.
+        ended: The look.
+        tell: Says, to somebody who watches a long wait, how things stand.
+    """
     deadline = None if seconds is None else time.monotonic() + seconds
     pause = FIRST_PAUSE
-    with Console(stderr=True).status(f"Waiting for {task_id}") as status:
-        while True:
-            found = db.run(get_results([task_id]))
-            if not found:
-                raise NotFound(f"No task has the id {task_id}.")
-            if found[0].done:
-                return True
+    with Console(stderr=True).status(f"Waiting for {name}") as status:
+        while not ended():
             if deadline is not None and time.monotonic() >= deadline:
                 return False
-            if sys.stderr.isatty() and pause >= LONGEST_PAUSE:
-                status.update(_what_it_does(db, task_id))
+            if tell is not None and sys.stderr.isatty() and pause >= LONGEST_PAUSE:
+                status.update(tell())
             left = pause if deadline is None else deadline - time.monotonic()
             time.sleep(max(0.0, min(pause, left)))
             pause = min(LONGEST_PAUSE, pause * 1.5)
+    return True
 
 
 def wait_and_show(db: Database, task_id: UUID, seconds: float | None, as_json: bool) -> None:

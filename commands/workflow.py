@@ -1,12 +1,10 @@
 """skiplane workflow"""
 
 import sys
-import time
 from typing import Any
 from uuid import UUID
 
 import rich_click as click
-from rich.console import Console
 
 from ..config import Config
 from ..schema import workflow_calls as calls
@@ -16,7 +14,7 @@ from .database import Database, database
 from .options import configured
 from .output import console, fail, json_option, print_json, table, when
 from .parameters import Instant, JsonValue, Span, actor_options
-from .waiting import FIRST_PAUSE, LONGEST_PAUSE
+from .waiting import poll
 from .workflow_file import read_workflow
 from .workflow_picture import picture
 
@@ -136,24 +134,13 @@ def retry(config: Config, workflow_ids: tuple[UUID, ...], as_json: bool, **why: 
 def wait(config: Config, workflow_id: UUID, seconds: float | None, as_json: bool) -> None:
     """Wait for a workflow's end and draw it; exit code 0 only when it SUCCEEDED."""
     with database(config) as db:
-        status = _wait(db, workflow_id, seconds)
+        look = calls.workflow_status(workflow_id)
+        poll(workflow_id, seconds, lambda: db.run(look).final)
+        status = db.run(look)
         _show(db, workflow_id, False, as_json)
     if not status.final:
         fail(f"Workflow {workflow_id} is still {status} after {seconds:g} s.")
     sys.exit(0 if status is WorkflowStatus.SUCCEEDED else 1)
-
-
-def _wait(db: Database, workflow_id: UUID, seconds: float | None) -> WorkflowStatus:
-    deadline = None if seconds is None else time.monotonic() + seconds
-    pause = FIRST_PAUSE
-    with Console(stderr=True).status(f"Waiting for {workflow_id}"):
-        while True:
-            status = db.run(calls.workflow_status(workflow_id))
-            if status.final or (deadline is not None and time.monotonic() >= deadline):
-                return status
-            left = pause if deadline is None else deadline - time.monotonic()
-            time.sleep(max(0.0, min(pause, left)))
-            pause = min(LONGEST_PAUSE, pause * 1.5)
 
 
 def _show(db: Database, workflow_id: UUID, everything: bool, as_json: bool) -> None:

@@ -83,10 +83,16 @@ def text(name: str, value: str | None) -> tuple[str, str | None]:
     return "text", None if value is None else check_text(name, value)
 
 
+def texts(name: str, value: str | Sequence[str] | None) -> tuple[str, list[str] | None]:
+    """Bind one text or several; an empty list is none."""
+    several = [value] if isinstance(value, str) else value
+    return "text[]", [check_text(name, one) for one in several] if several else None
+
+
 def optional_instant(name: str, value: datetime | None) -> tuple[str, datetime | None]:
     return "timestamptz", None if value is None else instant(name, value)
 
 
-def task_id_argument(value: UUID | str) -> tuple[str, str]:
+def id_argument(value: UUID | str, name: str = "task_id") -> tuple[str, str]:
     # Text, since psycopg2 cannot bind a UUID.
-    return "uuid", str(as_uuid(value))
+    return "uuid", str(as_uuid(value, name))

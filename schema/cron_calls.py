@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from ..firetimes import first_fire, preview
-from .call import Call, Rows, as_uuid, call, optional_instant, text
+from .call import Call, Rows, as_uuid, call, id_argument, optional_instant, text
 from .encode import check_text, encode_json, shown
 from .errors import InvalidInput
 from .options import CASTS, instant, integer, read_options, seconds
@@ -159,7 +159,7 @@ def edit_cron_task(
         "edit_cron_task::text",
         _one,
         {
-            "cron_id": cron_id_argument(cron_id),
+            "cron_id": id_argument(cron_id, "cron_id"),
             "version": ("int", integer("version", version)),
             "changes": ("jsonb", _document(changes).decode()),
             "next_fire_time": optional_instant("next_fire_time", next_fire_time),
@@ -194,7 +194,7 @@ def pause_cron_task(
 ) -> Call[ScheduleRecord]:
     """Stop a schedule from firing."""
     arguments = {
-        "cron_id": cron_id_argument(cron_id),
+        "cron_id": id_argument(cron_id, "cron_id"),
         "reason": text("reason", reason),
         "actor": text("actor", actor),
     }
@@ -206,7 +206,7 @@ def resume_cron_task(
 ) -> Call[ScheduleRecord]:
     """Let a schedule fire again, from now on."""
     arguments = {
-        "cron_id": cron_id_argument(cron_id),
+        "cron_id": id_argument(cron_id, "cron_id"),
         "next_fire_time": optional_instant("next_fire_time", next_fire_time),
         "actor": text("actor", actor),
     }
@@ -215,13 +215,13 @@ def resume_cron_task(
 
 def delete_cron_task(cron_id: UUID | str, actor: str | None = None) -> Call[ScheduleRecord]:
     """Delete a schedule; give what it was."""
-    arguments = {"cron_id": cron_id_argument(cron_id), "actor": text("actor", actor)}
+    arguments = {"cron_id": id_argument(cron_id, "cron_id"), "actor": text("actor", actor)}
     return call("delete_cron_task", "delete_cron_task::text", _one, arguments)
 
 
 def run_cron_task(cron_id: UUID | str, actor: str | None = None) -> Call[TaskRecord]:
     """Submit the task of a schedule now."""
-    arguments = {"cron_id": cron_id_argument(cron_id), "actor": text("actor", actor)}
+    arguments = {"cron_id": id_argument(cron_id, "cron_id"), "actor": text("actor", actor)}
     return call(
         "run_cron_task",
         "run_cron_task::text",
@@ -244,7 +244,7 @@ def find_cron_task(name: str, tenant: str | None = None) -> Call[UUID]:
 
 def get_cron_task(cron_id: UUID | str) -> Call[ScheduleRecord]:
     """Read one schedule with what was done to it."""
-    arguments = {"cron_id": cron_id_argument(cron_id)}
+    arguments = {"cron_id": id_argument(cron_id, "cron_id")}
     return call("get_cron_task", "get_cron_task::text", _one, arguments, repeatable=True)
 
 
@@ -281,28 +281,12 @@ def list_fires(
         "list_fires::text",
         lambda rows: [decode_record(row[0], Fire) for row in rows],
         {
-            "cron_id": cron_id_argument(cron_id),
+            "cron_id": id_argument(cron_id, "cron_id"),
             "before": optional_instant("before", before),
             "limit": ("int", integer("limit", limit)),
         },
         repeatable=True,
     )
-
-
-def cron_id_argument(value: UUID | str) -> tuple[str, str]:
-    """Bind a schedule's id.
-
-    Raises:
-        InvalidInput: It is no UUID.
-    """
-    if isinstance(value, UUID):
-        return "uuid", str(value)
-    try:
-        return "uuid", str(UUID(value))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidInput(
-            "cron_id is no UUID.", "cron_id", shown(value), "Give the id that create gave."
-        ) from error
 
 
 def _boolean(name: str, value: Any) -> bool:

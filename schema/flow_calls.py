@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from .call import Call, Rows, call, task_id_argument, text
+from .call import Call, Rows, call, id_argument, text
 from .encode import encode_json
 from .limits import TypeLimits, rate, read_limits
 from .options import integer, seconds
@@ -261,6 +261,6 @@ def set_tenant(
 
 def explain_waiting(task_id: UUID | str) -> Call[Waiting]:
     """Tell why a task has not started, and what would start it."""
-    arguments = {"task_id": task_id_argument(task_id)}
+    arguments = {"task_id": id_argument(task_id)}
     read = _reads(Waiting)
     return call("explain_waiting", "explain_waiting::text", read, arguments, repeatable=True)

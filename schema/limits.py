@@ -47,6 +47,40 @@ class TypeLimits(TypedDict, total=False):
     breaker_probes: int
 
 
+class QueueSettings(TypedDict, total=False):
+    """What may be set of a queue; what is left out stays as it is.
+
+    Attributes:
+        priority_order: ``weighted`` (70 / 25 / 5) or ``strict``.
+        concurrency: The most tasks that run at once over the fleet; -1: no limit.
+        paused: Whether nothing starts.
+        actor: Who does it.
+    """
+
+    priority_order: str | None
+    concurrency: int | None
+    paused: bool | None
+    actor: str | None
+
+
+class TenantSettings(TypedDict, total=False):
+    """What may be set of a tenant; what is left out stays as it is.
+
+    Attributes:
+        weight: Its share of capacity against other tenants, 1 to 1000.
+        concurrency: The most of its tasks that run at once; -1: no limit.
+        rates: Its own rates by task type; ``"none"`` takes one away.
+        paused: Whether nothing of it starts.
+        actor: Who does it.
+    """
+
+    weight: int | None
+    concurrency: int | None
+    rates: Mapping[str, str] | None
+    paused: bool | None
+    actor: str | None
+
+
 def rate(name: str, value: Any) -> str:
     """Read a rate in words.
 

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import msgspec
 
-from .call import Call, Rows, as_uuid, call, optional_instant, task_id_argument, text
-from .encode import check_text, decode_json, encode_json
+from .call import Call, Rows, as_uuid, call, id_argument, optional_instant, text, texts
+from .encode import decode_json, encode_json
 from .options import integer
 from .producer import changes
 from .records import DeadLetter, Result, Status, TaskRecord, decode_record
+
+RESULT_COLUMNS: LiteralString = "task_id, status, done, result::text, error_type, error_message"
 
 
 def _one(rows: Rows) -> TaskRecord:
@@ -20,7 +22,7 @@ def _one(rows: Rows) -> TaskRecord:
 
 def get_task(task_id: UUID | str) -> Call[TaskRecord]:
     """Read one task with its attempts."""
-    arguments = {"task_id": task_id_argument(task_id)}
+    arguments = {"task_id": id_argument(task_id)}
     return call("get_task", "get_task::text", _one, arguments, repeatable=True)
 
 
@@ -36,13 +38,12 @@ def list_tasks(
     cursor: str | None = None,
 ) -> Call[list[TaskRecord]]:
     """Read tasks, the newest first."""
-    wanted = [status] if isinstance(status, str) else status
     return call(
         "list_tasks",
         "list_tasks::text",
         lambda rows: [decode_record(row[0], TaskRecord) for row in rows],
         {
-            "status": ("text[]", wanted and [check_text("status", one) for one in wanted]),
+            "status": texts("status", status),
             "task_type": text("task_type", task_type),
             "queue": text("queue", queue),
             "tenant_id": text("tenant", tenant),
@@ -59,14 +60,15 @@ def get_results(task_ids: Sequence[UUID]) -> Call[list[Result]]:
     """Read where tasks stand; those that do not exist are left out."""
     return call(
         "get_results",
-        "task_id, status, done, result::text, error_type, error_message",
-        lambda rows: [_result(row) for row in rows],
+        RESULT_COLUMNS,
+        lambda rows: [read_result(row) for row in rows],
         {"task_ids": ("uuid[]", [str(task_id) for task_id in task_ids])},
         repeatable=True,
     )
 
 
-def _result(row: Sequence[Any]) -> Result:
+def read_result(row: Sequence[Any]) -> Result:
+    """Read a row of RESULT_COLUMNS."""
     task_id, status, done, result, error_type, error_message = row
     value = None if result is None else decode_json(result)
     return Result(as_uuid(task_id), Status(status), done, value, error_type, error_message)
@@ -80,7 +82,7 @@ def _verb(
         f"{name}::text",
         _one,
         {
-            "task_id": task_id_argument(task_id),
+            "task_id": id_argument(task_id),
             "reason": text("reason", reason),
             "actor": text("actor", actor),
         },
@@ -127,7 +129,7 @@ def edit_task(
         "edit_task::text",
         _one,
         {
-            "task_id": task_id_argument(task_id),
+            "task_id": id_argument(task_id),
             "version": ("int", integer("version", version)),
             "changes": ("jsonb", msgspec.json.encode(document).decode()),
             "actor": text("actor", actor),

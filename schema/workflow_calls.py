@@ -7,12 +7,13 @@ from uuid import UUID
 
 import msgspec
 
-from .call import Call, Rows, as_uuid, call, optional_instant, text
-from .encode import check_text, decode_json, encode_json, shown
+from .call import Call, Rows, call, id_argument, optional_instant, text, texts
+from .encode import check_text, encode_json, shown
 from .errors import InvalidInput
 from .options import integer, read_options
 from .producer import changes
-from .records import Result, Status
+from .records import Result
+from .task_calls import RESULT_COLUMNS, read_result
 from .workflow_records import SubmittedWorkflow, WorkflowGraph, WorkflowRecord, WorkflowStatus
 
 NODE_FIELDS = ("name", "task_type", "payload", "dependencies", "trigger")
@@ -73,18 +74,9 @@ def _document(task: Any, where: str) -> bytes:
     return encode_json(document, where)
 
 
-def _workflow_id(value: UUID | str) -> tuple[str, str]:
-    try:
-        return "uuid", str(as_uuid(value))
-    except InvalidInput as error:
-        raise InvalidInput(
-            "workflow_id is no UUID.", "workflow_id", error.value, "Give the id that submit gave."
-        ) from error
-
-
 def get_workflow(workflow_id: UUID | str) -> Call[WorkflowRecord]:
     """Read one workflow, with the number of its tasks in each state."""
-    arguments = {"workflow_id": _workflow_id(workflow_id)}
+    arguments = {"workflow_id": id_argument(workflow_id, "workflow_id")}
     return call("get_workflow", "get_workflow::text", _one, arguments, repeatable=True)
 
 
@@ -98,7 +90,7 @@ def workflow_status(workflow_id: UUID | str) -> Call[WorkflowStatus]:
         "workflow_status",
         "workflow_status",
         lambda rows: WorkflowStatus(rows[0][0]),
-        {"workflow_id": _workflow_id(workflow_id)},
+        {"workflow_id": id_argument(workflow_id, "workflow_id")},
         repeatable=True,
     )
 
@@ -109,7 +101,7 @@ def workflow_graph(workflow_id: UUID | str) -> Call[WorkflowGraph]:
         "workflow_graph",
         "workflow_graph::text",
         lambda rows: msgspec.json.decode(rows[0][0], type=WorkflowGraph),
-        {"workflow_id": _workflow_id(workflow_id)},
+        {"workflow_id": id_argument(workflow_id, "workflow_id")},
         repeatable=True,
     )
 
@@ -125,13 +117,12 @@ def list_workflows(
     cursor: str | None = None,
 ) -> Call[list[WorkflowRecord]]:
     """Read workflows, the newest first."""
-    wanted = [status] if isinstance(status, str) else status
     return call(
         "list_workflows",
         "list_workflows::text",
         lambda rows: [msgspec.json.decode(row[0], type=WorkflowRecord) for row in rows],
         {
-            "status": ("text[]", wanted and [check_text("status", one) for one in wanted]),
+            "status": texts("status", status),
             "name": text("name", name),
             "tenant_id": text("tenant", tenant),
             "created_after": optional_instant("created_after", created_after),
@@ -165,7 +156,7 @@ def _verb(
         f"{name}::text",
         _one,
         {
-            "workflow_id": _workflow_id(workflow_id),
+            "workflow_id": id_argument(workflow_id, "workflow_id"),
             "reason": text("reason", reason),
             "actor": text("actor", actor),
         },
@@ -174,26 +165,19 @@ def _verb(
 
 def workflow_results(workflow_id: UUID | str) -> Call[dict[str, Result]]:
     """Read where each task of a workflow stands, by name."""
-    return _results("workflow_results", "workflow_id", _workflow_id(workflow_id))
+    return _results("workflow_results", "workflow_id", id_argument(workflow_id, "workflow_id"))
 
 
 def dependency_results(task_id: UUID | str) -> Call[dict[str, Result]]:
     """Read how the dependencies of a workflow's task ended, by name."""
-    return _results("dependency_results", "task_id", ("uuid", str(as_uuid(task_id))))
+    return _results("dependency_results", "task_id", id_argument(task_id))
 
 
 def _results(name: str, field: str, value: tuple[str, str]) -> Call[dict[str, Result]]:
-    columns = "name, task_id, status, done, result::text, error_type, error_message"
     return call(
         name,
-        columns,
-        lambda rows: {row[0]: _result(row[1:]) for row in rows},
+        f"name, {RESULT_COLUMNS}",
+        lambda rows: {row[0]: read_result(row[1:]) for row in rows},
         {field: value},
         repeatable=True,
     )
-
-
-def _result(row: Sequence[Any]) -> Result:
-    task_id, status, done, result, error_type, error_message = row
-    value = None if result is None else decode_json(result)
-    return Result(as_uuid(task_id), Status(status), done, value, error_type, error_message)
