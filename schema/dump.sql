@@ -1173,6 +1173,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._enter_gate(p_gate skiplane.gate, p_home smallint) returns skiplane.gate_pass
 --   plpgsql, volatile
 
+-- function skiplane._explain_waiting(p_task_id uuid, p_bound boolean) returns jsonb
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
@@ -1434,7 +1437,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._partman_schema() returns text
 --   sql, stable
 
--- function skiplane._pending_reasons(p_task skiplane.task, p_ready skiplane.ready, p_now timestamp with time zone) returns jsonb
+-- function skiplane._pending_reasons(p_task skiplane.task, p_ready skiplane.ready, p_now timestamp with time zone, p_bound boolean) returns jsonb
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._pick_shard(p_tenant_id text, p_key text) returns smallint
@@ -1801,7 +1804,10 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.explain_waiting(p_task_id uuid) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+--   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.explain_waiting_within(p_within text, p_task_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.extend_leases(p_worker_ids uuid[], p_lease_seconds double precision DEFAULT 10, p_shard smallint DEFAULT 0) returns TABLE(worker_id uuid, overdue boolean)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker

@@ -3,7 +3,7 @@
 import re
 from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 from uuid import UUID
 
 import msgspec
@@ -193,6 +193,20 @@ def task_id(request: "Request[Any, Any, Any]", name: str = "task_id") -> UUID:
             text[:100],
             "Give an id as it was given to you.",
         ) from None
+
+
+def name_in_path(request: "Request[Any, Any, Any]", place: int = 4) -> str:
+    """Read a name from the path, as it was encoded: it may hold slashes.
+
+    Args:
+        request: The request.
+        place: Which part of the path; 4 is the one after /api/v1/things/.
+    """
+    raw: bytes = request.scope["raw_path"]
+    try:
+        return unquote_to_bytes(raw.split(b"/")[place]).decode()
+    except (IndexError, UnicodeDecodeError):
+        raise Problem("bad_request", "The path is not UTF-8.", "path") from None
 
 
 def tenant_filter(bound: str | None, asked: str | None) -> tuple[str | None, bool]:

@@ -1,4 +1,4 @@
-"""The contract of dead letters, queues, workers, keys, events and probes."""
+"""The contract of dead letters, workers, keys, events and probes."""
 
 from typing import Any
 
@@ -75,30 +75,6 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             )
         },
         errors=("not_found", "conflict"),
-    ),
-    ("GET", "/api/v1/queues"): Operation(
-        "list_queues",
-        "reader",
-        "Depth and age of the queues in which something waits, as last counted.",
-        {
-            200: Answer(
-                "The queues.",
-                m.QueueList,
-                {
-                    "queues": [
-                        {
-                            "queue": "email-queue",
-                            "priority": "high",
-                            "depth": 1204,
-                            "oldest_seconds": 3.2,
-                            "refreshed_at": "2026-04-04T09:00:00Z",
-                            "pressure": "none",
-                        }
-                    ]
-                },
-            )
-        },
-        fleet=True,
     ),
     ("GET", "/api/v1/workers"): Operation(
         "list_workers",

@@ -1,4 +1,4 @@
-"""Queues and workers: what concerns all tenants."""
+"""Workers: what concerns all tenants."""
 
 from litestar.response.base import ASGIResponse
 
@@ -10,23 +10,6 @@ from ..services import principal, services
 from .routes import AnyRequest, handles, reply
 
 _NONE: frozenset[str] = frozenset()
-
-
-@handles("GET", "/api/v1/queues")
-async def list_queues(request: AnyRequest) -> ASGIResponse:
-    """List queues."""
-    service = services(request)
-    Query(request, _NONE)
-    found = await service.database.run(watch_calls.queues())
-    busy = service.pressure.queues
-    return reply(
-        {
-            "queues": [
-                {**queue._asdict(), "pressure": busy.get(queue.queue, (0, "none"))[1]}
-                for queue in found
-            ]
-        }
-    )
 
 
 @handles("GET", "/api/v1/workers")
@@ -64,4 +47,4 @@ async def drain_worker(request: AnyRequest) -> ASGIResponse:
     return reply({"worker_id": worker_id, "status": "DRAINING"}, 202)
 
 
-HANDLERS = [list_queues, list_workers, drain_worker]
+HANDLERS = [list_workers, drain_worker]
