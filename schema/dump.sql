@@ -1467,6 +1467,15 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._queue_depths() returns TABLE(queue text, depth bigint)
 --   sql, stable
 
+-- function skiplane._queue_loads(p_queues text[], p_now timestamp with time zone) returns TABLE(queue text, depth bigint, held bigint, oldest timestamp with time zone, running bigint, ends_per_second double precision, busy double precision, seconds_per_task double precision, workers bigint, slots_per_worker double precision, concurrency integer)
+--   sql, volatile
+
+-- function skiplane._queue_running() returns TABLE(queue text, running bigint)
+--   sql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._queue_seconds(p_queue text, p_known double precision) returns double precision
+--   plpgsql, stable, jit=off, enable_seqscan=off
+
 -- function skiplane._rate_text(p_rate double precision) returns text
 --   sql, immutable, parallel safe
 
@@ -1706,6 +1715,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.authenticate_web_session(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
+
+-- function skiplane.autoscale(p_queues text[] DEFAULT NULL::text[], p_target_seconds double precision DEFAULT 60, p_slots_per_worker integer DEFAULT NULL::integer, p_min_workers integer DEFAULT 0, p_max_workers integer DEFAULT 100) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_reader
 
 -- function skiplane.callback_secret(p_tenant_id text DEFAULT 'default'::text) returns text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator

@@ -225,6 +225,10 @@ class Query:
         found = self.values.get(name)
         return None if found is None else [part for text in found for part in text.split(",")]
 
+    def names(self, name: str) -> list[str] | None:
+        """Give a parameter that may be repeated; a comma is a letter of it."""
+        return self.values.get(name)
+
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """Give a whole number in a range."""
         text = self.text(name)

@@ -3,6 +3,7 @@
 What is left out of a change stays as it is; null takes a limit away.
 """
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -98,6 +99,32 @@ class TenantList(msgspec.Struct, kw_only=True):
 
     tenants: list[flow_calls.TenantState]
     next_cursor: str | None
+
+
+class QueueNeed(msgspec.Struct, kw_only=True):
+    """What a queue needs. ``slots``: tasks that should run at once, before rounding and bounds."""
+
+    queue: str
+    desired_workers: int
+    slots: float
+    slots_per_worker: float
+    depth: int
+    held: int
+    running: int
+    oldest_seconds: float
+    ends_per_second: float
+    seconds_per_task: float
+    workers: int
+
+
+class Autoscale(msgspec.Struct, kw_only=True):
+    """What all these queues need together, and each; ``counted_at``: when depth was counted."""
+
+    desired_workers: int
+    slots: float
+    target_seconds: float
+    queues: list[QueueNeed]
+    counted_at: datetime | None
 
 
 def changes(wish: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ language sql stable
 as $$
     select jsonb_agg(q.x), jsonb_agg(t.x), jsonb_agg(n.x)
     from (select distinct on (d.shard) d.queues, d.task_types, d.tenants from skiplane.depth d order by d.shard, d.n desc) s
-    left join lateral (select jsonb_agg(e) as x from jsonb_array_elements(s.queues) e) q on true
+    left join lateral (select s.queues as x) q on true
     left join lateral (select s.task_types as x) t on true
     left join lateral (select s.tenants as x) n on true
 $$;

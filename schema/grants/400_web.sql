@@ -17,3 +17,6 @@ to skiplane_operator;
 
 -- The loops of the scheduler, which a worker's role may run.
 grant execute on function skiplane.return_overflow(integer, smallint) to skiplane_worker;
+
+grant execute on function skiplane.autoscale(text[], double precision, integer, integer, integer)
+to skiplane_reader, skiplane_operator;

@@ -168,6 +168,12 @@ def test_depth_and_pressure_of_a_queue_are_told(client: httpx.Client, api: Api, 
     assert told["oldest_waiting"]
 
 
+def test_queue_is_told_when_nothing_waits_anywhere(client: httpx.Client, engine: Engine):
+    engine.conn.execute("select skiplane.refresh_depth()")
+    assert done(client.get("/api/v1/queues/q"))["depth"] == 0
+    assert done(client.put("/api/v1/queues/q", json={"paused": True}))["paused"] is True
+
+
 def test_key_of_a_tenant_sees_its_own_settings_only(api: Api, client: httpx.Client):
     for name in ("a", "b"):
         done(client.put(f"/api/v1/tenants/{name}", json={"weight": 5}))
