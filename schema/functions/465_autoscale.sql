@@ -14,18 +14,18 @@ language plpgsql stable
 as $$
 declare v_seconds double precision;
 begin
-    -- The first ones of some lanes: a bounded look, whatever the backlog.
+    -- The first ten of twenty lanes: a bounded look, whatever the backlog, also when a thousand queues are asked for.
     select avg(case when r.estimate = 2147483647 then p_known else r.estimate / 1000.0 end) into v_seconds
     from (
         select x.lane, x.shard from unnest(skiplane.shard_labels()) as s (shard)
         cross join lateral (
             select l.lane, l.shard from skiplane.lane l
-            where l.shard = s.shard and l.queue = p_queue and l.held_by is null order by l.priority, l.task_type, l.tenant_id, l.lane
-            limit 50) x
+            where l.shard = s.shard and l.queue = p_queue and l.held_by is null order by l.priority desc, l.task_type desc, l.tenant_id desc, l.lane desc
+            limit 20) x
     ) y
     cross join lateral (
         select z.estimate from skiplane.ready z
-        where z.lane = y.lane and z.shard = y.shard order by z.due_at, z.estimate, z.id limit 20) r;
+        where z.lane = y.lane and z.shard = y.shard order by z.due_at, z.estimate, z.id limit 10) r;
     return greatest(0.001, coalesce(v_seconds, p_known));
 end
 $$;
