@@ -1474,7 +1474,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   sql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._queue_seconds(p_queue text, p_known double precision) returns double precision
---   plpgsql, stable, jit=off, enable_seqscan=off
+--   plpgsql, stable, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._rate_text(p_rate double precision) returns text
 --   sql, immutable, parallel safe

@@ -10,7 +10,7 @@
 
 create or replace function skiplane._queue_seconds(p_queue text, p_known double precision) returns double precision
 language plpgsql stable
-    set jit = off set enable_seqscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare v_seconds double precision;
 begin
