@@ -5,12 +5,15 @@ from typing import Any
 import rich_click as click
 
 from ..config import Config
-from ..schema import flow_calls
+from ..schema import flow_calls, watch_calls
+from .database import database
 from .options import configured
-from .output import json_option
+from .output import console, json_option, print_json, table
 from .settings import actor_option, page_options, set_one, show_all
 
 COLUMNS = ("queue", "paused", "priority_order", "concurrency", "running", "depth", "oldest_waiting")
+
+NEEDS = ("queue", "desired_workers", "slots", "depth", "held", "running", "workers")
 
 
 @click.group()
@@ -70,3 +73,23 @@ def pause(config: Config, name: str, as_json: bool, actor: str | None) -> None:
 def resume(config: Config, name: str, as_json: bool, actor: str | None) -> None:
     """Let tasks of a queue start again."""
     set_one(config, as_json, flow_calls.set_queue, name, paused=False, actor=actor)
+
+
+@queue.command()
+@click.argument("names", nargs=-1)
+@click.option("--target-seconds", type=float, help="Within how long to start what waits (60).")
+@click.option("--slots-per-worker", type=int, help="What one runs at once; else as they are.")
+@click.option("--min-workers", type=int, help="At least so many (0).")
+@click.option("--max-workers", type=int, help="At most so many (100).")
+@json_option
+@configured("dsn")
+def autoscale(config: Config, names: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Tell how many workers queues need, all or those named."""
+    with database(config) as db:
+        found = db.run(watch_calls.autoscale(names or None, **given))
+    if as_json:
+        print_json(found)
+        return
+    rows = [[str(one[column]) for column in NEEDS] for one in found["queues"]]
+    console().print(table(None, [column.replace("_", " ") for column in NEEDS], rows))
+    console().print(f"Together: {found['desired_workers']}")

@@ -1176,6 +1176,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._enter_gate(p_gate skiplane.gate, p_home smallint) returns skiplane.gate_pass
 --   plpgsql, volatile
 
+-- function skiplane._explain_waiting(p_task_id uuid, p_bound boolean) returns jsonb
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
 -- function skiplane._fail_task(p_id uuid, p_shard smallint, p_day date, p_attempt smallint, p_fence integer, p_worker_id uuid, p_started timestamp with time zone, p_failure jsonb) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan
 
@@ -1440,7 +1443,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._partman_schema() returns text
 --   sql, stable
 
--- function skiplane._pending_reasons(p_task skiplane.task, p_ready skiplane.ready, p_now timestamp with time zone) returns jsonb
+-- function skiplane._pending_reasons(p_task skiplane.task, p_ready skiplane.ready, p_now timestamp with time zone, p_bound boolean) returns jsonb
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._pick_shard(p_tenant_id text, p_key text) returns smallint
@@ -1469,6 +1472,15 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._queue_depths() returns TABLE(queue text, depth bigint)
 --   sql, stable
+
+-- function skiplane._queue_loads(p_queues text[], p_now timestamp with time zone) returns TABLE(queue text, depth bigint, held bigint, oldest timestamp with time zone, running bigint, ends_per_second double precision, busy double precision, seconds_per_task double precision, workers bigint, slots_per_worker double precision, concurrency integer)
+--   sql, volatile
+
+-- function skiplane._queue_running() returns TABLE(queue text, running bigint)
+--   sql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._queue_seconds(p_queue text, p_known double precision) returns double precision
+--   plpgsql, stable, jit=off, enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._rate_text(p_rate double precision) returns text
 --   sql, immutable, parallel safe
@@ -1707,6 +1719,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.authenticate_web_session(p_hash bytea) returns TABLE(key_id text, role text, tenant_id text, expires_at timestamp with time zone, problem text)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
+-- function skiplane.autoscale(p_queues text[] DEFAULT NULL::text[], p_target_seconds double precision DEFAULT 60, p_slots_per_worker integer DEFAULT NULL::integer, p_min_workers integer DEFAULT 0, p_max_workers integer DEFAULT 100) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_reader
+
 -- function skiplane.callback_secret(p_tenant_id text DEFAULT 'default'::text) returns text
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
@@ -1804,7 +1819,10 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
 
 -- function skiplane.explain_waiting(p_task_id uuid) returns jsonb
---   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+--   sql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator skiplane_producer skiplane_reader skiplane_worker
+
+-- function skiplane.explain_waiting_within(p_within text, p_task_id uuid) returns jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, granted to skiplane_operator
 
 -- function skiplane.extend_leases(p_worker_ids uuid[], p_lease_seconds double precision DEFAULT 10, p_shard smallint DEFAULT 0) returns TABLE(worker_id uuid, overdue boolean)
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker

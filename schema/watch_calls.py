@@ -1,10 +1,13 @@
 """What people look at who watch a system: the calls behind `skiplane top`, `up` and `dlq`."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from .call import Call, Rows, text
+import msgspec
+
+from .call import Call, Rows, call, text
 
 PRIORITIES = {10: "high", 5: "medium", 0: "low"}
 
@@ -107,6 +110,29 @@ def workers() -> Call[list[Worker]]:
         lambda rows: [Worker(*row) for row in rows],
         repeatable=True,
     )
+
+
+def autoscale(
+    queues: Sequence[str] | None = None,
+    target_seconds: float | None = None,
+    slots_per_worker: int | None = None,
+    min_workers: int | None = None,
+    max_workers: int | None = None,
+) -> Call[dict[str, Any]]:
+    """Read how many workers the queues need; what is None has the engine's default."""
+    arguments = {
+        "queues": ("text[]", None if queues is None else list(queues)),
+        "target_seconds": ("float8", target_seconds),
+        "slots_per_worker": ("int", slots_per_worker),
+        "min_workers": ("int", min_workers),
+        "max_workers": ("int", max_workers),
+    }
+    return call("autoscale", "autoscale::text", _document, arguments, repeatable=True)
+
+
+def _document(rows: Rows) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(rows[0][0])
+    return found
 
 
 def counters() -> Call[Counters]:

@@ -136,6 +136,16 @@ def verb_within(
     )
 
 
+def explain_waiting_within(within: str | None, task_id: UUID) -> Call[str]:
+    """Tell why a task has not started; give the document."""
+    return Call(
+        "select skiplane.explain_waiting_within(cast(%s as text), cast(%s as uuid))::text",
+        (within, task_id),
+        _text,
+        repeatable=True,
+    )
+
+
 def edit_task_within(
     within: str | None, task_id: UUID, version: int, changes: bytes, actor: str
 ) -> Call[str]:

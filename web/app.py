@@ -7,7 +7,18 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
 from .access import guard
-from .api import dead_letters, events, fleet, keys, manual, probes, schedules, tasks, workflows
+from .api import (
+    dead_letters,
+    events,
+    fleet,
+    keys,
+    limits,
+    manual,
+    probes,
+    schedules,
+    tasks,
+    workflows,
+)
 from .api.routes import AnyRequest
 from .contract import FLOWS, TASKS
 from .dashboard import door
@@ -22,6 +33,7 @@ HANDLERS = [
     *schedules.HANDLERS,
     *workflows.HANDLERS,
     *dead_letters.HANDLERS,
+    *limits.HANDLERS,
     *fleet.HANDLERS,
     *keys.HANDLERS,
     *events.HANDLERS,
@@ -53,8 +65,8 @@ def create_app(settings: WebSettings, services: Services | None = None) -> Gate:
         pdb_on_exception=False,
     )
     most = settings.max_batch_body
-    limits = {"": settings.max_body, TASKS + "/batch": most, FLOWS: most}
-    return Gate(app, shared.keys, shared.metrics, limits, door.Door(shared.sessions))
+    sizes = {"": settings.max_body, TASKS + "/batch": most, FLOWS: most}
+    return Gate(app, shared.keys, shared.metrics, sizes, door.Door(shared.sessions))
 
 
 def _refuse(request: AnyRequest, error: Any) -> "Response[bytes]":

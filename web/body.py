@@ -3,7 +3,7 @@
 import re
 from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 from uuid import UUID
 
 import msgspec
@@ -11,6 +11,7 @@ from litestar import Request
 
 from ..schema.encode import check_value, shown
 from ..schema.errors import InvalidInput
+from .blame import blame
 from .problems import Problem, invalid
 
 T = TypeVar("T")
@@ -19,7 +20,6 @@ MAX_DEPTH = 100
 MAX_PAYLOAD = 1_048_576
 MAX_METADATA = 16_384
 _LONG_NUMBER = re.compile(rb"[0-9]{300}")
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _CONTENT_TYPE = re.compile(
     r"application/(?:json|[a-z0-9.+-]+\+json)\s*(?:;\s*charset\s*=\s*\"?utf-?8\"?\s*)?", re.I
 )
@@ -92,7 +92,7 @@ def decode(raw: bytes, kind: type[T], where: str = "body") -> T:
     try:
         return _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
-        raise _blame(str(error), raw, where) from None
+        raise blame(str(error), raw, where, kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _malformed(error, raw, where) from None
     except RecursionError:
@@ -117,40 +117,6 @@ def _too_deep(where: str) -> Problem:
     return invalid(
         f"It is nested more than {MAX_DEPTH} levels deep.", where, None, "Send flatter data."
     )
-
-
-def _blame(message: str, raw: bytes, where: str) -> Problem:
-    found = _PLACE.search(message)
-    path = found[1] if found else ""
-    text = message[: found.start()] if found else message
-    place = path if where == "body" else f"{where}.{path}".replace(".[", "[").rstrip(".")
-    unknown = re.search(r"unknown field `(.*)`", text)
-    missing = re.search(r"missing required field `(.*)`", text)
-    if name := unknown or missing:
-        field = f"{place}.{name[1]}" if place else name[1]
-        remedy = "Leave it out." if unknown else "Give it."
-        return invalid(f"{field} is {'unknown' if unknown else 'missing'}.", field, None, remedy)
-    field = place or where
-    if "out of range" in text:
-        remedy = "Give numbers below 1e300, larger ones as text."
-        return invalid(f"{field} is too large a number.", field, None, remedy)
-    # The message says what was expected, which is the remedy.
-    expected = text.partition(", got")[0]
-    remedy = f"Give {expected[9:]}." if expected.startswith("Expected ") else f"{expected}."
-    return invalid(f"{text}.", field, _value_at(raw, path), remedy.replace("`", ""))
-
-
-def _value_at(raw: bytes, path: str) -> str | None:
-    """Give what stands at a place such as ``tasks[3].max_retries``; [...] stands for any."""
-    try:
-        value = msgspec.json.decode(raw)
-        for part in re.findall(r"[^.\[\]]+", path):
-            if part == "...":
-                return None
-            value = value[int(part)] if isinstance(value, list) else value[part]
-    except (msgspec.DecodeError, RecursionError, KeyError, IndexError, TypeError, ValueError):
-        return None
-    return shown(value)
 
 
 def storable(raw: bytes, where: str, most: int) -> Any:
@@ -193,6 +159,20 @@ def task_id(request: "Request[Any, Any, Any]", name: str = "task_id") -> UUID:
             text[:100],
             "Give an id as it was given to you.",
         ) from None
+
+
+def name_in_path(request: "Request[Any, Any, Any]", place: int = 4) -> str:
+    """Read a name from the path, as it was encoded: it may hold slashes.
+
+    Args:
+        request: The request.
+        place: Which part of the path; 4 is the one after /api/v1/things/.
+    """
+    raw: bytes = request.scope["raw_path"]
+    try:
+        return unquote_to_bytes(raw.split(b"/")[place]).decode()
+    except (IndexError, UnicodeDecodeError):
+        raise Problem("bad_request", "The path is not UTF-8.", "path") from None
 
 
 def tenant_filter(bound: str | None, asked: str | None) -> tuple[str | None, bool]:
@@ -244,6 +224,10 @@ class Query:
         """Give a parameter that may be repeated or hold several by commas."""
         found = self.values.get(name)
         return None if found is None else [part for text in found for part in text.split(",")]
+
+    def names(self, name: str) -> list[str] | None:
+        """Give a parameter that may be repeated; a comma is a letter of it."""
+        return self.values.get(name)
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """Give a whole number in a range."""

@@ -4,7 +4,7 @@ Handlers are registered by what stands here, so a route cannot be without an ent
 OpenAPI is written from it, and tests walk it.
 """
 
-from . import contract_fleet, contract_flows, contract_tasks
+from . import contract_fleet, contract_flows, contract_limits, contract_tasks
 from . import models_flows as f
 from .contract_parts import (
     CRON,
@@ -12,8 +12,14 @@ from .contract_parts import (
     FLOWS,
     ONE_CRON,
     ONE_FLOW,
+    ONE_QUEUE,
     ONE_TASK,
+    ONE_TENANT,
+    ONE_TYPE,
+    QUEUES,
     TASKS,
+    TENANTS,
+    TYPES,
     Answer,
     Operation,
     Parameter,
@@ -22,6 +28,7 @@ from .contract_parts import (
 OPERATIONS: dict[tuple[str, str], Operation] = {
     **contract_tasks.OPERATIONS,
     **contract_flows.OPERATIONS,
+    **contract_limits.OPERATIONS,
     **contract_fleet.OPERATIONS,
 }
 
@@ -49,9 +56,15 @@ __all__ = [
     "FLOWS",
     "ONE_CRON",
     "ONE_FLOW",
+    "ONE_QUEUE",
     "ONE_TASK",
+    "ONE_TENANT",
+    "ONE_TYPE",
     "OPERATIONS",
+    "QUEUES",
     "TASKS",
+    "TENANTS",
+    "TYPES",
     "Answer",
     "Operation",
 ]

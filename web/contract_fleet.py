@@ -1,14 +1,16 @@
-"""The contract of dead letters, queues, workers, keys, events and probes."""
+"""The contract of dead letters, workers, keys, events and probes."""
 
 from typing import Any
 
 from . import models as m
+from . import models_limits as limits
 from .contract_parts import (
     CURSOR,
     DLQ,
     LIMIT,
     QUEUE,
     STATUS,
+    STRING,
     TASK_ID,
     TENANT,
     TYPE,
@@ -17,6 +19,12 @@ from .contract_parts import (
     Operation,
     Parameter,
 )
+
+
+def _number(name: str, least: int, most: int, default: int | None, text: str) -> Parameter:
+    schema: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": most}
+    return Parameter(name, schema if default is None else {**schema, "default": default}, text)
+
 
 OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", DLQ): Operation(
@@ -76,28 +84,61 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         },
         errors=("not_found", "conflict"),
     ),
-    ("GET", "/api/v1/queues"): Operation(
-        "list_queues",
+    ("GET", "/api/v1/autoscale"): Operation(
+        "autoscale",
         "reader",
-        "Depth and age of the queues in which something waits, as last counted.",
+        "How many workers the queues need so that what waits has started within `target_seconds`:"
+        " `desired_workers` for all of them together, and for each. slots = max(running,"
+        " ends_per_second x their mean duration) + (depth - held) x seconds_per_task /"
+        " max(target_seconds - oldest_seconds, target_seconds / 10), at most the queue's"
+        " concurrency limit; desired_workers = slots / slots_per_worker, rounded up.",
         {
             200: Answer(
-                "The queues.",
-                m.QueueList,
+                "What is needed.",
+                limits.Autoscale,
                 {
+                    "desired_workers": 5,
+                    "slots": 44.27,
+                    "target_seconds": 60,
                     "queues": [
                         {
                             "queue": "email-queue",
-                            "priority": "high",
+                            "desired_workers": 5,
+                            "slots": 44.27,
+                            "slots_per_worker": 10.0,
                             "depth": 1204,
+                            "held": 0,
+                            "running": 40,
                             "oldest_seconds": 3.2,
-                            "refreshed_at": "2026-04-04T09:00:00Z",
-                            "pressure": "none",
+                            "ends_per_second": 180.0,
+                            "seconds_per_task": 0.2,
+                            "workers": 4,
                         }
-                    ]
+                    ],
+                    "counted_at": "2026-04-04T09:00:00Z",
                 },
             )
         },
+        parameters=(
+            Parameter(
+                "queue",
+                STRING,
+                "Only this queue; repeat it for several. None: up to 1,000 that have tasks or"
+                " workers.",
+            ),
+            _number(
+                "target_seconds", 1, 86_400, 60, "Within how many seconds to start what waits."
+            ),
+            _number(
+                "slots_per_worker",
+                1,
+                10_000,
+                None,
+                "What one worker runs at once. None: the mean of the queue's workers, or 10.",
+            ),
+            _number("min_workers", 0, 10_000, 0, "At least so many."),
+            _number("max_workers", 0, 10_000, 100, "At most so many; not below min_workers."),
+        ),
         fleet=True,
     ),
     ("GET", "/api/v1/workers"): Operation(

@@ -75,6 +75,12 @@ CRON = "/api/v1/cron-tasks"
 ONE_CRON = CRON + "/{cron_id}"
 FLOWS = "/api/v1/workflows"
 ONE_FLOW = FLOWS + "/{workflow_id}"
+QUEUES = "/api/v1/queues"
+ONE_QUEUE = QUEUES + "/{queue}"
+TYPES = "/api/v1/task-types"
+ONE_TYPE = TYPES + "/{task_type}"
+TENANTS = "/api/v1/tenants"
+ONE_TENANT = TENANTS + "/{tenant_id}"
 STATUS = Parameter(
     "status",
     {"type": "string", "examples": ["PENDING,RUNNING"]},

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ..schema.call import Call
 from ..schema.callers import psycopg_rows_async
-from ..schema.errors import Unavailable, translating
+from ..schema.errors import NotInstalled, SkiplaneError, Unavailable, translating
 from ..schema.pools import AsyncPool
 
 T = TypeVar("T")
@@ -24,6 +24,20 @@ BATCH_SECONDS = 30.0
 _AWAY_SECONDS = 0.5
 _TRIES = 3
 _ROLLED_BACK = ("40001", "40P01")
+
+
+class Refused(SkiplaneError):
+    """The engine refused one of several calls; nothing was done.
+
+    Attributes:
+        number: Which of the calls.
+        error: What the engine said.
+    """
+
+    def __init__(self, number: int, error: SkiplaneError) -> None:
+        super().__init__(error.message, error.field, error.value, error.remedy)
+        self.number = number
+        self.error = error
 
 
 class Database:
@@ -50,9 +64,19 @@ class Database:
         return answer
 
     async def run_all(self, calls: Sequence[Call[Any]], seconds: float | None = None) -> list[Any]:
-        """Run calls in one transaction, all or none."""
+        """Run calls in one transaction, all or none.
+
+        Raises:
+            Refused: The engine refused one of them.
+            Unavailable: The database is away or does not answer in time.
+        """
         if len(calls) == 1:
-            return [await self.run(calls[0], seconds)]
+            try:
+                return [await self.run(calls[0], seconds)]
+            except (Unavailable, NotInstalled):
+                raise
+            except SkiplaneError as error:
+                raise Refused(0, error) from error
         answers: list[Any] = await self._in_time(lambda: self._transaction(calls), seconds)
         return answers
 
@@ -61,7 +85,7 @@ class Database:
             try:
                 with translating:
                     async with self.pool.connection() as conn, conn.transaction():
-                        return [call.read(await psycopg_rows_async(conn, call)) for call in calls]
+                        return [await _one(conn, number, call) for number, call in enumerate(calls)]
             except psycopg.Error as error:
                 if not left or error.sqlstate not in _ROLLED_BACK:
                     raise
@@ -99,6 +123,16 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.pool.close()
+
+
+async def _one(conn: Any, number: int, call: Call[T]) -> T:
+    try:
+        with translating:
+            return call.read(await psycopg_rows_async(conn, call))
+    except (Unavailable, NotInstalled):
+        raise
+    except SkiplaneError as error:
+        raise Refused(number, error) from error
 
 
 def _away(message: str) -> Unavailable:

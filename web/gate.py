@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
+from urllib.parse import unquote
 
 import structlog
 
@@ -82,6 +83,8 @@ class Gate:
         answer = _Answer(send, request_id)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
+        if b"%2" in scope.get("raw_path", b""):
+            _keep_slashes(scope)
         try:
             most = self._limits.get(scope["path"], self._limits[""])
             _check_length(headers, most)
@@ -149,6 +152,14 @@ class _Counted:
             if self._size > self._most:
                 raise _too_large(self._most)
         return message
+
+
+def _keep_slashes(scope: Scope) -> None:
+    """Leave a slash that is part of a name encoded, so that it does not part the path."""
+    raw: bytes = scope["raw_path"]
+    if raw.startswith(b"/api/"):
+        parts = unquote(raw.replace(b"%2f", b"%2F").replace(b"%2F", b"%252F").decode("latin-1"))
+        scope["path"] = parts
 
 
 def _check_length(headers: list[tuple[bytes, bytes]], most: int) -> None:

@@ -39,20 +39,32 @@ class Metrics:
         self._requests.labels(method, name, str(status)).inc()
         self._seconds.labels(method, name).observe(seconds)
 
-    def render(self, measured: dict[str, Any]) -> bytes:
-        """Give everything as Prometheus reads it."""
+    def render(self, measured: dict[str, Any], needs: list[dict[str, Any]]) -> bytes:
+        """Give everything as Prometheus reads it.
+
+        Args:
+            measured: What is measured of the database.
+            needs: What each queue needs.
+        """
         database = CollectorRegistry()
-        database.register(_Measured(measured))
+        database.register(_Measured(measured, needs))
         return generate_latest(self._registry) + generate_latest(database)
 
 
 class _Measured:
-    def __init__(self, measured: dict[str, Any]) -> None:
+    def __init__(self, measured: dict[str, Any], needs: list[dict[str, Any]]) -> None:
         self._measured = measured
+        self._needs = needs
 
     def collect(self) -> list[Metric]:
         m = self._measured
-        return [*_queues(m["queues"]), *_workers(m["workers"]), *_totals(m), *_health(m)]
+        return [
+            *_queues(m["queues"]),
+            _needed(self._needs),
+            *_workers(m["workers"]),
+            *_totals(m),
+            *_health(m),
+        ]
 
 
 def _queues(rows: list[dict[str, Any]]) -> list[Metric]:
@@ -79,6 +91,18 @@ def _queues(rows: list[dict[str, Any]]) -> list[Metric]:
         depth.add_metric(["(others)", priority], number)
         oldest.add_metric(["(others)", priority], age)
     return [depth, oldest]
+
+
+def _needed(needs: list[dict[str, Any]]) -> Metric:
+    family = GaugeMetricFamily(
+        "skiplane_queue_slots_needed",
+        "Tasks of the queue that should run at once for what waits to start within a minute",
+        labels=("queue",),
+    )
+    # The neediest: an autoscaler asks for nobody who needs nothing.
+    for one in sorted(needs, key=lambda need: -need["slots"])[:MOST_QUEUES]:
+        family.add_metric([one["queue"]], one["slots"])
+    return family
 
 
 def _workers(by_status: dict[str, dict[str, float]]) -> list[Metric]:

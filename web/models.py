@@ -272,23 +272,6 @@ class Discarded(msgspec.Struct, kw_only=True):
     discarded: Literal[True]
 
 
-class QueueView(msgspec.Struct, kw_only=True):
-    """What waits in a queue at one priority."""
-
-    queue: str
-    priority: Priority
-    depth: int
-    oldest_seconds: float | None
-    refreshed_at: datetime
-    pressure: Literal["none", "high", "full"]
-
-
-class QueueList(msgspec.Struct, kw_only=True):
-    """All queues in which something waits."""
-
-    queues: list[QueueView]
-
-
 class WorkerView(msgspec.Struct, kw_only=True):
     """One worker process."""
 

@@ -100,15 +100,22 @@ def _tag(path: str) -> str:
     return parts[2] if parts[0] == "api" else "probes"
 
 
+_NAME: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 200}
+_PATH_NAMES: dict[str, Any] = {
+    "key_id": {"type": "string"},
+    "queue": _NAME,
+    "task_type": _NAME,
+    "tenant_id": _NAME,
+}
+
+
 def _path_parameters(path: str) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string"}
-            if name == "key_id"
-            else {"type": "string", "format": "uuid"},
+            "schema": _PATH_NAMES.get(name, {"type": "string", "format": "uuid"}),
         }
         for name in re.findall(r"{(\w+)}", path)
     ]

@@ -36,7 +36,7 @@ class Pressure:
                 await self.look()
             await asyncio.sleep(LOOK_SECONDS)
 
-    def queue_for(self, queue: str, priority: str) -> str:
+    def queue_for(self, queue: str, priority: str, where: str = "") -> str:
         """Give the queue that a submission goes to: its own, or while that is busy its overflow.
 
         Raises:
@@ -44,21 +44,21 @@ class Pressure:
         """
         if queue not in self.queues:
             return queue
-        self.refuse_full(queue)
+        self.refuse_full(queue, where)
         overflow = f"{queue}{OVERFLOW}"
         if priority == "low" and not queue.endswith(OVERFLOW) and len(overflow.encode()) <= 200:
-            self.refuse_full(overflow)
+            self.refuse_full(overflow, where)
             return overflow
         return queue
 
-    def refuse_full(self, queue: str) -> None:
-        """Refuse (Problem) what goes to a queue that is full."""
+    def refuse_full(self, queue: str, where: str = "") -> None:
+        """Refuse (Problem) what goes to a queue that is full; ``where`` stands before the field."""
         depth, pressure = self.queues.get(queue, (0, "none"))
         if pressure == "full":
             raise Problem(
                 "queue_full",
                 f"Queue {queue} has {depth} waiting tasks and takes no more.",
-                "queue",
+                f"{where}queue",
                 queue,
                 "Come again later, add workers, or raise queue_hard_cap.",
                 headers={"retry-after": str(FULL_RETRY_SECONDS)},

@@ -103,7 +103,9 @@ $$;
 
 comment on function skiplane._worker_reason(skiplane.task, timestamptz) is 'Why no worker will take a task; NULL when one may.';
 
-create or replace function skiplane._pending_reasons(p_task skiplane.task, p_ready skiplane.ready, p_now timestamptz) returns jsonb
+create or replace function skiplane._pending_reasons(
+    p_task skiplane.task, p_ready skiplane.ready, p_now timestamptz, p_bound boolean
+) returns jsonb
 language plpgsql volatile
     set jit = off set enable_seqscan = off
 as $$
@@ -127,23 +129,26 @@ begin
             select from skiplane.ready r
             where r.lane = p_ready.lane and r.shard = p_ready.shard
                 and (r.due_at, r.estimate, r.id) < (p_ready.due_at, p_ready.estimate, p_ready.id) limit 10001) y;
+        -- How many others there are is not for a caller that is bound to its own tenant.
         select count(distinct y.tenant_id) into v_tenants from (
             select l.tenant_id from skiplane.lane l
-            where l.shard = p_ready.shard and l.queue = p_task.queue and l.priority = p_task.priority limit 1001) y;
+            where not p_bound and l.shard = p_ready.shard and l.queue = p_task.queue and l.priority = p_task.priority limit 1001) y;
         v_reasons := v_reasons || skiplane._reason('waiting_for_turn',
             format('it may start; %s tasks like it come before it%s', case when v_ahead > 10000 then 'over 10000' else v_ahead::text end,
                 case when v_tenants > 1 then format(', and %s tenants take turns',
                     case when v_tenants > 1000 then 'over 1000' else v_tenants::text end) else '' end),
-            'a worker has room and it is its turn', jsonb_build_object('ahead', v_ahead, 'tenants', v_tenants));
+            'a worker has room and it is its turn',
+            jsonb_build_object('ahead', v_ahead, 'tenants', case when not p_bound then v_tenants end));
     end if;
     return v_reasons;
 end
 $$;
 
-comment on function skiplane._pending_reasons(skiplane.task, skiplane.ready, timestamptz) is 'Why a PENDING task has not started.';
+comment on function skiplane._pending_reasons(skiplane.task, skiplane.ready, timestamptz, boolean) is
+'Why a PENDING task has not started. p_bound: nothing is told of other tenants.';
 
-create or replace function skiplane.explain_waiting(p_task_id uuid) returns jsonb
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+create or replace function skiplane._explain_waiting(p_task_id uuid, p_bound boolean) returns jsonb
+language plpgsql volatile
     set jit = off set enable_seqscan = off
 as $$
 declare
@@ -161,7 +166,7 @@ begin
         select * into r from skiplane.ready x where x.id = p_task_id and x.shard = skiplane.task_shard(p_task_id);
     end if;
     v_reasons := case
-        when v_status = 'PENDING' and r.id is not null then skiplane._pending_reasons(skiplane._find_task(p_task_id), r, v_now)
+        when v_status = 'PENDING' and r.id is not null then skiplane._pending_reasons(skiplane._find_task(p_task_id), r, v_now, p_bound)
         when v_status in ('SCHEDULED', 'RETRYING') and v_due < v_now - interval '2 seconds' then jsonb_build_array(skiplane._reason(
             'scheduler_late', format('it was due at %s, and no scheduler has made it ready', skiplane._utc_text(v_due)),
             'a scheduler runs (skiplane doctor tells)', jsonb_build_object('due_at', skiplane._utc_text(v_due))))
@@ -190,6 +195,12 @@ begin
         'reasons', v_reasons, 'expires_at', v_document -> 'expires_at');
 end
 $$;
+
+comment on function skiplane._explain_waiting(uuid, boolean) is 'explain_waiting; p_bound: nothing is told of other tenants.';
+
+create or replace function skiplane.explain_waiting(p_task_id uuid) returns jsonb
+language sql volatile security definer set search_path = pg_catalog, pg_temp
+as $$ select skiplane._explain_waiting(p_task_id, false) $$;
 
 comment on function skiplane.explain_waiting(uuid) is
 'Why a task has not started, and what would start it: summary in words; reasons as data, each with code, message, starts_when and its numbers. Codes: not_due, retry_delay, scheduler_late, dependencies, queue_paused, task_type_paused, tenant_paused, breaker_open, breaker_half_open, rate_limit, queue_concurrency, task_type_concurrency, tenant_concurrency, key_concurrency, no_worker, task_type_unknown, workers_draining, waiting_for_turn; running and ended for one that waits no more. SK002 when unknown.';

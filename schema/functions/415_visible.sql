@@ -29,3 +29,15 @@ $$;
 
 comment on function skiplane.check_workflow_within(uuid, text) is
 'Refuses, as unknown, a workflow of another tenant than p_within (NULL: every tenant''s may be seen).';
+
+create or replace function skiplane.explain_waiting_within(p_within text, p_task_id uuid) returns jsonb
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform skiplane._check_visible(p_task_id, p_within);
+    return skiplane._explain_waiting(p_task_id, p_within is not null);
+end
+$$;
+
+comment on function skiplane.explain_waiting_within(text, uuid) is
+'explain_waiting for a caller bound to the tenant p_within (NULL: to none). A bound one is not told how many other tenants take turns.';

@@ -7,6 +7,7 @@ grant execute on function
     skiplane.retry_task_within(text, uuid, text, text), skiplane.retry_dead_letter_within(text, uuid, text, text),
     skiplane.discard_dead_letter_within(text, uuid, text, text),
     skiplane.check_schedule_within(uuid, text), skiplane.check_workflow_within(uuid, text),
+    skiplane.explain_waiting_within(text, uuid),
     skiplane.read_tasks(uuid[], text[]), skiplane.ended_tasks(uuid[]),
     skiplane.list_tasks_page(text, text[], text, text, text, uuid, text, timestamptz, timestamptz, integer, text),
     skiplane.submit_group(jsonb, text[], text, text[], text[]),
@@ -16,3 +17,6 @@ to skiplane_operator;
 
 -- The loops of the scheduler, which a worker's role may run.
 grant execute on function skiplane.return_overflow(integer, smallint) to skiplane_worker;
+
+grant execute on function skiplane.autoscale(text[], double precision, integer, integer, integer)
+to skiplane_reader, skiplane_operator;

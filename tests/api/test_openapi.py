@@ -99,6 +99,8 @@ def test_documented_examples_are_answered_as_documented(
         where = where.replace("{key_id}", "sk_00000000")
         where = where.replace("{workflow_id}", existing["flow"])
         where = where.replace("{cron_id}", existing["cron"])
+        for name in ("queue", "task_type", "tenant_id"):
+            where = where.replace(f"{{{name}}}", f"some {name}")
         headers = {}
         if operation.name in ("edit_task", "edit_cron_task"):
             headers["If-Match"] = client.get(where).headers["etag"]

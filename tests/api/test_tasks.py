@@ -148,6 +148,38 @@ def test_batch_names_the_task_at_fault(client: httpx.Client):
     problem(answer, 422, "invalid_input", "tasks[1].payload.a")
 
 
+LONG = "é" * 150  # the door counts letters, the engine bytes
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "field"),
+    [
+        ({"queue": LONG}, (422, "invalid_input"), "queue"),
+        ({"metadata": {"tenant_id": LONG}}, (422, "invalid_input"), "metadata.tenant_id"),
+        ({"idempotency_key": LONG}, (422, "invalid_input"), "idempotency_key"),
+        ({"idempotency_key": "used"}, (409, "idempotency_conflict"), "idempotency_key"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, (422, "invalid_input"), "expires_at"),
+        ({"max_retries": -1}, (422, "invalid_input"), "max_retries"),
+        ({"payload": {"a": 1}, "unknown": 1}, (422, "invalid_input"), "unknown"),
+    ],
+)
+def test_batch_names_the_task_that_is_refused(
+    client: httpx.Client, engine: Engine, bad: dict[str, Any], code: tuple[int, str], field: str
+):
+    assert client.post(TASKS, json={"task_type": "t", "idempotency_key": "used"}).is_success
+    # Among others of its own group, and of others.
+    tasks: list[dict[str, Any]] = [
+        {"task_type": "t", "payload": n, "idempotency_key": f"k{n}"} for n in range(5)
+    ]
+    tasks += [{"task_type": f"u{n}"} for n in range(5)]
+    at = 7
+    tasks.insert(at, {"task_type": "t", "payload": 1, **bad})
+    tasks.append(dict(tasks[at]))
+    told = client.post(f"{TASKS}/batch", json={"tasks": tasks})
+    problem(told, *code, f"tasks[{at}].{field}")
+    assert engine.one("select count(*) from skiplane.ready") == 1
+
+
 def test_duration_has_two_names(client: httpx.Client):
     task = client.post(TASKS, json={"task_type": "t", "task_duration": 30}).json()
     found = client.get(f"{TASKS}/{task['task_id']}").json()

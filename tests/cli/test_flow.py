@@ -75,3 +75,14 @@ def test_why_tells_what_would_start_a_task(skiplane: Run, engine: Engine):
     told = skiplane("task", "why", str(task_id), "--json").document
     assert [reason["code"] for reason in told["reasons"]] == ["queue_paused", "no_worker"]
     assert skiplane("task", "why", str(uuid.uuid4())).code == 1
+
+
+def test_needed_workers_are_told(skiplane: Run, engine: Engine):
+    engine.many(100, queue="q", estimated_duration_seconds=60)
+    engine.conn.execute("select skiplane.refresh_depth()")
+    told = skiplane("queue", "autoscale", "q", "--max-workers", "7", "--json").document
+    assert told["desired_workers"] == 7
+    assert told["queues"][0]["depth"] == 100
+    assert "Together: 7" in skiplane("queue", "autoscale", "--max-workers", "7").out
+    refused = skiplane("queue", "autoscale", "--target-seconds", "0")
+    assert "target_seconds" in refused.err

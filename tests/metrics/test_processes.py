@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from skiplane.metrics import MOST_VALUES, OTHERS, Names
 from skiplane.schema.pools import SyncPool
+from skiplane.schema.watch_calls import autoscale
 from skiplane.schema.web_calls import measurements
 from skiplane.tests.scheduler.helpers import running_scheduler
 from skiplane.tests.support import wait_until
@@ -170,10 +171,12 @@ def test_the_web_process_tells_of_the_database(dsn: str, tasks: Tasks):
     tasks.conn.execute("select skiplane.refresh_depth()")
     pool = SyncPool(dsn, size=1)
     measured = pool.run(measurements())
+    needs = pool.run(autoscale())["queues"]
     pool.close()
     web = Metrics()
     web.count("GET", "/healthz", 200, 0.01)
-    exported = told(web.render(measured).decode())
+    exported = told(web.render(measured, needs).decode())
+    assert exported["skiplane_queue_slots_needed"] == ("gauge", {"queue"})
     for name in ("skiplane_queue_depth", "skiplane_queue_oldest_seconds"):
         assert exported[name] == ("gauge", {"queue", "priority"})
     assert exported == documented("web")

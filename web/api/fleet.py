@@ -1,4 +1,4 @@
-"""Queues and workers: what concerns all tenants."""
+"""Workers: what concerns all tenants."""
 
 from litestar.response.base import ASGIResponse
 
@@ -10,23 +10,9 @@ from ..services import principal, services
 from .routes import AnyRequest, handles, reply
 
 _NONE: frozenset[str] = frozenset()
-
-
-@handles("GET", "/api/v1/queues")
-async def list_queues(request: AnyRequest) -> ASGIResponse:
-    """List queues."""
-    service = services(request)
-    Query(request, _NONE)
-    found = await service.database.run(watch_calls.queues())
-    busy = service.pressure.queues
-    return reply(
-        {
-            "queues": [
-                {**queue._asdict(), "pressure": busy.get(queue.queue, (0, "none"))[1]}
-                for queue in found
-            ]
-        }
-    )
+_AUTOSCALE = frozenset(
+    {"queue", "target_seconds", "slots_per_worker", "min_workers", "max_workers"}
+)
 
 
 @handles("GET", "/api/v1/workers")
@@ -64,4 +50,20 @@ async def drain_worker(request: AnyRequest) -> ASGIResponse:
     return reply({"worker_id": worker_id, "status": "DRAINING"}, 202)
 
 
-HANDLERS = [list_queues, list_workers, drain_worker]
+@handles("GET", "/api/v1/autoscale")
+async def autoscale(request: AnyRequest) -> ASGIResponse:
+    """Tell how many workers are needed."""
+    query = Query(request, _AUTOSCALE)
+    least = query.number("min_workers", 0, 0, 10_000)
+    call = watch_calls.autoscale(
+        query.names("queue"),
+        query.number("target_seconds", 60, 1, 86_400),
+        # 0 is not given: what the workers have.
+        query.number("slots_per_worker", 0, 1, 10_000) or None,
+        least,
+        query.number("max_workers", max(100, least), least, 10_000),
+    )
+    return reply(await services(request).database.run(call))
+
+
+HANDLERS = [autoscale, list_workers, drain_worker]

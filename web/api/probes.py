@@ -5,6 +5,7 @@ from typing import Any
 from litestar.response.base import ASGIResponse
 
 from ...schema.errors import SkiplaneError
+from ...schema.watch_calls import autoscale
 from ...schema.web_calls import health, measurements
 from ..body import Query
 from ..metrics import CONTENT_TYPE
@@ -57,7 +58,8 @@ async def metrics(request: AnyRequest) -> ASGIResponse:
     service = services(request)
     Query(request, _NONE)
     measured = await service.database.run(measurements())
-    body = service.metrics.render(measured)
+    needed = await service.database.run(autoscale())
+    body = service.metrics.render(measured, needed["queues"])
     return ASGIResponse(body=body, headers={"content-type": CONTENT_TYPE})
 
 

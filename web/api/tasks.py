@@ -53,14 +53,16 @@ async def submit_task(request: AnyRequest) -> ASGIResponse:
     return reply(_accepted(accepted), 202, where)
 
 
-def _placed(request: AnyRequest, task: TaskSubmission, submission: Submission) -> Submission:
+def _placed(
+    request: AnyRequest, task: TaskSubmission, submission: Submission, where: str = ""
+) -> Submission:
     """Move a submission of low priority to the overflow while its queue is busy."""
     pressure = services(request).pressure
     if not pressure.queues:
         return submission
     queue = task.queue if task.queue is not UNSET and task.queue else "default"
     priority = task.priority if task.priority is not UNSET and task.priority else "medium"
-    place = pressure.queue_for(queue, priority)
+    place = pressure.queue_for(queue, priority, where)
     if place == queue:
         return submission
     options = {**msgspec.json.decode(submission.options), "queue": place}
@@ -75,7 +77,7 @@ async def submit_batch(request: AnyRequest) -> ASGIResponse:
     batch = await read_json(request, Batch)
     reader = Reader(request, who)
     many = [
-        _placed(request, task, reader.submission(task, f"tasks[{index}]."))
+        _placed(request, task, reader.submission(task, f"tasks[{index}]."), f"tasks[{index}].")
         for index, task in enumerate(batch.tasks)
     ]
     counts: dict[str, int] = {}
