@@ -1,6 +1,7 @@
 """Fixtures for every test: a server, and a fresh database with the schema."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -10,6 +11,21 @@ import pytest_asyncio
 from skiplane.tests.support import Databases
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+_LOG_CHARACTERS = 4000
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the processes of its test have logged last."""
+    report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if report.failed and isinstance(folder, Path):
+        for log in sorted(folder.rglob("*.log")):
+            text = log.read_text(errors="replace")[-_LOG_CHARACTERS:]
+            report.sections.append((f"end of {log.name}", text))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from time import monotonic
 # the finish of what it brought; alone it waits this long.
 PARTIAL_SECONDS = 0.005
 UNHEARD_POLL_SECONDS = 1.0
+SECOND_LOOK_SECONDS = 0.05
 # A limit that opens so soon is waited for without notifications.
 _NEAR_SECONDS = 0.1
 _FULL_CLAIMS = 2
@@ -48,6 +49,7 @@ class Appetite:
         self._plenty = False
         self._not_before = 0.0
         self._again = math.inf
+        self._second_look = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -121,6 +123,7 @@ class Appetite:
             return False
         if not armed:
             self._empty = 0
+            self._second_look = True
             return True
         self.sleep(heard=True)
         return False
@@ -137,6 +140,9 @@ class Appetite:
         if not heard:
             pause = min(pause, UNHEARD_POLL_SECONDS)
         pause *= random.uniform(0.7, 1.0)
+        if self._second_look:
+            self._second_look = False
+            pause = min(pause, SECOND_LOOK_SECONDS)
         again, self._again = self._again, math.inf
         if self._timer is not None:
             self._timer.cancel()

@@ -173,9 +173,9 @@ def test_open_streams_and_waits_end_with_the_server(dsn: str, engine: Engine):
             wait_until(lambda: api.server.services.waiting._waiting, what="the wait")
             begun = time.monotonic()
             api.server.should_exit = True
-            wait_until(lambda: stream.ended, 3, "the stream to end")
-            waiting.join(5)
-        assert time.monotonic() - begun < 3
+            wait_until(lambda: stream.ended, 30, "the stream to end")
+            waiting.join(30)
+        assert time.monotonic() - begun < 30
         assert answers[0].status_code == 202
 
 

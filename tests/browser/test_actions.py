@@ -108,10 +108,10 @@ def test_make_a_schedule_and_see_it_before(open_page: Open, engine: Engine):
     page.goto("/ui/schedules")
     page.get_by_role("link", name="New schedule").click()
     page.get_by_label("Cron expression").press_sequentially("61 4 * * *")
-    expect(page.locator("#preview")).to_contain_text("minute 61", timeout=5000)
+    expect(page.locator("#preview")).to_contain_text("minute 61")
     page.get_by_label("Cron expression").fill("0 4 * * *")
     page.get_by_label("Time zone").fill("Europe/Berlin")
-    expect(page.locator("#preview li")).to_have_count(10, timeout=5000)
+    expect(page.locator("#preview li")).to_have_count(10)
     page.get_by_label("Name").fill("nightly")
     page.get_by_label("Type", exact=True).fill("report")
     page.get_by_label("Payload").fill('{"pages": 3}')
@@ -151,7 +151,7 @@ def test_the_picture_of_a_workflow(open_page: Open, engine: Engine):
     assert picture.get_attribute("viewBox") != before
     # With what else waits there.
     claim = engine.claim(10, queues=["work"])
-    expect(picture.locator(".node.st-running")).to_have_count(1, timeout=8000)
+    expect(picture.locator(".node.st-running")).to_have_count(1)
     moved = picture.get_attribute("viewBox")
     assert moved != before, "a live picture keeps what is looked at"
     engine.finish(claim)

@@ -49,7 +49,7 @@ def test_markup_that_comes_live_stays_text(open_page: Open, engine: Engine):
     page = open_page()
     page.goto("/ui/tasks")
     engine.submit(ATTACKS[0], {ATTACKS[1]: ATTACKS[2]}, queue=ATTACKS[1])
-    expect(page.get_by_text(ATTACKS[0], exact=True)).to_be_visible(timeout=5000)
+    expect(page.get_by_text(ATTACKS[0], exact=True)).to_be_visible()
     assert page.evaluate(FOREIGN) == []
 
 

@@ -128,7 +128,7 @@ def finish_next(engine: Engine, failures: bool) -> None:
         found = engine.claim()
         return found if found.lease_id else None
 
-    claimed = wait_until(claim, 20, "a task to claim")
+    claimed = wait_until(claim, 60, "a task to claim")
     assert claimed
     if failures:
         engine.fail(claimed, kind="permanent", error_type="ValueError", error_message="no")

@@ -120,7 +120,7 @@ def test_retries_and_lost_tasks_are_counted(dsn: str, tmp_path: Path, tasks: Tas
             tasks.release_due()
             return tasks.status(retried) == "SUCCEEDED"
 
-        wait_until(again, 15, "a retry")
+        wait_until(again, 60, "a retry")
         found = samples(scrape(port))
     assert found["skiplane_task_retries_total", (("task_type", "steps"),)] == 1
     cancelled = (("outcome", "cancelled"), ("task_type", "sleep"))

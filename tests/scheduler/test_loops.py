@@ -147,7 +147,7 @@ async def test_idle_worker_is_woken_for_what_is_ready(
     worker.execute(f"listen {channel}".encode())
     worker.execute("select skiplane.wait_for_work('{default}')")
     await loops.Wake(link, [0], TICK).run_once()
-    assert [n.channel for n in worker.notifies(timeout=5, stop_after=1)] == [channel]
+    assert [n.channel for n in worker.notifies(timeout=30, stop_after=1)] == [channel]
 
 
 async def test_depth_is_counted_and_says_when_to_count_again(link: Link, engine: Engine):

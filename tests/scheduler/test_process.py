@@ -24,7 +24,7 @@ def submit_soon(engine: Engine) -> str:
     return str(engine.rows("submit_task", task_type="t", delay_seconds=0.1)[0][1])
 
 
-def wait_pending(engine: Engine, task_id: str, timeout: float = 10) -> None:
+def wait_pending(engine: Engine, task_id: str, timeout: float = 60) -> None:
     query = "select skiplane.get_task(%s::uuid) ->> 'status'"
     wait_until(lambda: engine.one(query, [task_id]) == "PENDING", timeout, "the task to be due")
 

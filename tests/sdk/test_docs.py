@@ -67,7 +67,7 @@ async def test_the_guide_to_transactions_runs(names: dict[str, Any], dsn: str) -
         await connection.execute("insert into account values ('ann', 10)")
         handle = await names["pay"].submit("ann", 3)
         await drain(names["app"])
-        assert await handle.result(timeout=10) == {"paid": "3"}
+        assert await handle.result(timeout=30) == {"paid": "3"}
         cursor = await connection.execute("select balance from account")
         assert await cursor.fetchone() == (7,)
 

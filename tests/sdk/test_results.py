@@ -29,7 +29,7 @@ async def test_a_result_has_the_declared_type(app: Skiplane) -> None:
         return Invoice(number, date(2026, 7, 1))
 
     handle = await bill.submit(7)
-    waiting = asyncio.create_task(handle.result(timeout=10))
+    waiting = asyncio.create_task(handle.result(timeout=30))
     await drain(app)
     assert await waiting == Invoice(7, date(2026, 7, 1))
     assert await handle.status() is Status.SUCCEEDED
@@ -42,7 +42,7 @@ async def test_a_result_without_a_type_comes_as_json(app: Skiplane) -> None:
 
     handle = await pair.submit()
     await drain(app)
-    assert await app.handle(handle.id).result(timeout=10) == [1, {"a": 2}]
+    assert await app.handle(handle.id).result(timeout=30) == [1, {"a": 2}]
 
 
 async def test_the_sync_face_waits_too(app: Skiplane) -> None:
@@ -64,7 +64,7 @@ async def test_a_failed_task_raises_its_error(app: Skiplane) -> None:
     handle = await fail.submit()
     await drain(app)
     with pytest.raises(TaskFailed) as failure:
-        await handle.result(timeout=10)
+        await handle.result(timeout=30)
     assert failure.value.status == "FAILED"
     assert failure.value.error_type == "ValueError"
     assert failure.value.error_message == "no such address"
@@ -80,13 +80,13 @@ async def test_a_task_out_of_retries_raises_its_last_error(app: Skiplane) -> Non
     handle = await fail.submit()
     await drain(app)
     with pytest.raises(TaskFailed) as failure:
-        await handle.result(timeout=10)
+        await handle.result(timeout=30)
     assert (failure.value.status, failure.value.error_type) == ("DEAD", "RuntimeError")
 
 
 async def test_a_cancelled_task_says_so(app: Skiplane) -> None:
     handle = await app.submit("anything")
-    waiting = asyncio.create_task(handle.result(timeout=10))
+    waiting = asyncio.create_task(handle.result(timeout=30))
     await handle.cancel("not needed")
     with pytest.raises(TaskCancelled):
         await waiting

@@ -140,7 +140,7 @@ async def test_drain_can_look_ahead(app: Skiplane) -> None:
     assert [task.status for task in await drain(app, ahead=timedelta(hours=2))] == [
         Status.SUCCEEDED
     ]
-    assert await handle.result(timeout=5) == 2
+    assert await handle.result(timeout=30) == 2
 
 
 async def test_a_postponed_task_is_not_charged(app: Skiplane) -> None:

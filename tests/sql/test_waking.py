@@ -19,7 +19,7 @@ def notices(sender: Connection, listener: Connection) -> list[str]:
     sender.execute("select pg_notify('that_is_all', '')")
     channels: list[str] = []
     while channels[-1:] != ["that_is_all"]:
-        channels += [notice.channel for notice in listener.notifies(timeout=10, stop_after=1)]
+        channels += [notice.channel for notice in listener.notifies(timeout=30, stop_after=1)]
     return channels[:-1]
 
 

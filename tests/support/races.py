@@ -30,7 +30,7 @@ class Racer:
         wait_for_lock(watcher.conn, self.pid)
         return self
 
-    def rows(self, timeout: float = 10) -> list[tuple[Any, ...]]:
+    def rows(self, timeout: float = 30) -> list[tuple[Any, ...]]:
         """Give the rows of the call, or raise what it raised."""
         self._thread.join(timeout)
         assert not self._thread.is_alive(), "the call never came back"
@@ -45,7 +45,7 @@ class Racer:
         )
         return self
 
-    def result(self, timeout: float = 10) -> Any:
+    def result(self, timeout: float = 30) -> Any:
         """Give the value or row of a call that gives one."""
         [row] = self.rows(timeout)
         return row[0] if len(row) == 1 else row

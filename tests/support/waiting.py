@@ -12,7 +12,7 @@ T = TypeVar("T")
 PAUSE = 0.01
 
 
-def wait_until(predicate: Callable[[], T], timeout: float = 10.0, what: str = "") -> T:
+def wait_until(predicate: Callable[[], T], timeout: float = 30.0, what: str = "") -> T:
     """Call until it gives something true, and give that.
 
     Args:
@@ -32,7 +32,7 @@ def wait_until(predicate: Callable[[], T], timeout: float = 10.0, what: str = ""
 
 async def wait_until_async(
     predicate: Callable[[], T | Awaitable[T]],
-    timeout: float = 10.0,  # noqa: ASYNC109 (asyncio.timeout could not say what was waited for)
+    timeout: float = 30.0,  # noqa: ASYNC109 (asyncio.timeout could not say what was waited for)
     what: str = "",
 ) -> T:
     """Do the same on the event loop; the predicate may be a coroutine function."""
@@ -53,7 +53,7 @@ def backend_waits_for_lock(conn: psycopg.Connection[Any], pid: int) -> bool:
     return bool(row and row[0])
 
 
-def wait_for_lock(conn: psycopg.Connection[Any], pid: int, timeout: float = 10.0) -> None:
+def wait_for_lock(conn: psycopg.Connection[Any], pid: int, timeout: float = 30.0) -> None:
     """Wait until the server process ``pid`` waits for a lock.
 
     Args:

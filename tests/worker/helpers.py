@@ -55,13 +55,13 @@ class Tasks:
         """Give a task's state."""
         return str(self.get(task_id)["status"])
 
-    def wait(self, task_id: str, *statuses: str, timeout: float = 15) -> dict[str, Any]:
+    def wait(self, task_id: str, *statuses: str, timeout: float = 60) -> dict[str, Any]:
         """Wait until a task is in one of the states (any final one by default)."""
         wanted = statuses or ENDED
         wait_until(lambda: self.status(task_id) in wanted, timeout, f"{task_id} to be {wanted}")
         return self.get(task_id)
 
-    def wait_all(self, task_ids: list[str], timeout: float = 30) -> None:
+    def wait_all(self, task_ids: list[str], timeout: float = 60) -> None:
         """Wait until all tasks have ended."""
         wait_until(
             lambda: (
@@ -138,7 +138,7 @@ class WorkerCommand:
                     found.append(record)
         return found
 
-    def wait_for(self, event: str, count: int = 1, timeout: float = 20) -> dict[str, Any]:
+    def wait_for(self, event: str, count: int = 1, timeout: float = 60) -> dict[str, Any]:
         """Wait until the log has a record ``count`` times; give the last."""
         wait_until(
             lambda: len(self.lines(event)) >= count or self.process.poll() is not None,
@@ -156,7 +156,7 @@ class WorkerCommand:
         """Send the supervisor a signal."""
         self.process.send_signal(number)
 
-    def stop(self, timeout: float = 20) -> int:
+    def stop(self, timeout: float = 60) -> int:
         """Stop it gracefully and give the exit code."""
         self.signal(signal.SIGTERM)
         return self.process.wait(timeout)
@@ -194,6 +194,6 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
-def wait_gone(pid: int, timeout: float = 10) -> None:
+def wait_gone(pid: int, timeout: float = 30) -> None:
     """Wait until a process has ended."""
     wait_until(lambda: not alive(pid), timeout, f"process {pid} to be gone")

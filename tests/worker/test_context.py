@@ -126,7 +126,7 @@ def test_an_attempt_that_lost_its_lease_commits_nothing(
             tasks.release_due()
             return tasks.status(task_id) == "PENDING"
 
-        wait_until(returned, 15)
+        wait_until(returned, 60)
         # The body goes on at once, before any heartbeat can stop it.
         go.touch()
         mark.unlink()

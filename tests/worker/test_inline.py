@@ -47,10 +47,10 @@ async def test_it_runs_what_is_there_and_returns(dsn: str, tasks: Tasks):
 
 async def test_tasks_run_side_by_side_up_to_the_limit(dsn: str, tasks: Tasks):
     for _ in range(10):
-        tasks.submit("nap", {"seconds": 0.2})
+        tasks.submit("nap", {"seconds": 1})
     began = monotonic()
     await run_until_idle(App(), dsn, concurrency=5)
-    assert 0.4 <= monotonic() - began < 2
+    assert 2 <= monotonic() - began < 9
 
 
 async def test_only_named_types_and_queues_are_taken(dsn: str, tasks: Tasks):

@@ -101,7 +101,7 @@ def test_a_coroutine_that_runs_apart_is_cancelled_before_it_is_killed(
     mark = tmp_path / "mark"
     task_id = tasks.submit("patient", {"mark": str(mark)})
     with running_worker(dsn, tmp_path, app=APP):
-        wait_until(mark.exists, 20)
+        wait_until(mark.exists, 60)
         tasks.cancel(task_id)
         wait_until(lambda: mark.read_text() == "cleaned up")
 

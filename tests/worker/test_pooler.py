@@ -72,4 +72,4 @@ def test_notifications_come_past_the_pooler(dsn: str, pooled: str, tasks: Tasks,
     with running_worker(pooled, tmp_path, *options):
         wait_asleep(tasks)
         assert tasks.scalar(LISTENERS) == 1
-        assert tasks.wait(tasks.submit("echo", {"value": 1}), timeout=3)["status"] == "SUCCEEDED"
+        assert tasks.wait(tasks.submit("echo", {"value": 1}), timeout=30)["status"] == "SUCCEEDED"

@@ -37,7 +37,7 @@ def test_a_timeout_counts_as_one_attempt_of_the_retry_rules(dsn: str, tasks: Tas
             tasks.release_due()
             return tasks.status(task_id) == "DEAD"
 
-        wait_until(dead, 15, "the task to be dead")
+        wait_until(dead, 60, "the task to be dead")
         task = tasks.get(task_id)
         assert task["attempt"] == 2
         assert [a["outcome"].lower() for a in task["attempts"]] == ["timeout", "timeout"]

@@ -76,8 +76,8 @@ async def test_results_flow_from_task_to_task(tasks: Tasks):
     assert set(handle.tasks) == {"add", "two", "three"}
     assert await handle.status() == "RUNNING"
     await drain(app)
-    assert await handle.results(timeout=10) == {"add": 1, "two": 2, "three": 3}
-    assert await handle.tasks["three"].result(timeout=1) == 3
+    assert await handle.results(timeout=30) == {"add": 1, "two": 2, "three": 3}
+    assert await handle.tasks["three"].result(timeout=30) == 3
     assert (await handle.tasks["two"].get()).priority == "high"
     assert (await handle.tasks["two"].get()).task_name == "two"
 
@@ -90,18 +90,18 @@ async def test_failure_is_told_with_its_cause(tasks: Tasks):
     handle = await flow.submit()
     await drain(app)
     with pytest.raises(WorkflowFailed, match="no luck") as caught:
-        await handle.results(timeout=10)
+        await handle.results(timeout=30)
     assert (caught.value.status, caught.value.task_name) == ("FAILED", "boom")
-    assert await handle.tasks["look"].result(timeout=1) == [
+    assert await handle.tasks["look"].result(timeout=30) == [
         ["boom", "DEAD", "ValueError"],
         ["add", "FAILED", "UpstreamFailed"],
     ]
-    record = await handle.wait(timeout=1)
+    record = await handle.wait(timeout=30)
     assert record.tasks == {"DEAD": 1, "FAILED": 1, "SUCCEEDED": 1}
     assert (await handle.retry("again")).status == "RUNNING"
     assert (await handle.cancel()).status == "CANCELLED"
     with pytest.raises(WorkflowFailed, match="CANCELLED"):
-        await handle.results(timeout=1)
+        await handle.results(timeout=30)
 
 
 async def test_chains_and_groups_nest(tasks: Tasks):
@@ -123,7 +123,7 @@ async def test_chains_and_groups_nest(tasks: Tasks):
     }
     handle = await flow.submit()
     await drain(app)
-    assert (await handle.results(timeout=10))["add-5"] == 101 + 2 + 3 + 101 + 4
+    assert (await handle.results(timeout=30))["add-5"] == 101 + 2 + 3 + 101 + 4
 
 
 async def test_workflow_is_part_of_the_callers_transaction(tasks: Tasks, dsn: str):
@@ -134,7 +134,7 @@ async def test_workflow_is_part_of_the_callers_transaction(tasks: Tasks, dsn: st
         lost = await flow.submit(connection=connection)
         await connection.rollback()
         kept = await flow.submit(connection=connection)
-        waiting = asyncio.create_task(kept.wait(timeout=10))
+        waiting = asyncio.create_task(kept.wait(timeout=30))
         await connection.commit()
     await drain(app)
     assert (await waiting).status == "SUCCEEDED"
@@ -242,4 +242,4 @@ async def test_a_test_may_play_the_dependencies():
 
 async def test_unknown_workflow_is_not_waited_for(tasks: Tasks):
     with pytest.raises(NotFound):
-        await tasks[0].workflow_handle(uuid.uuid4()).wait(timeout=1)
+        await tasks[0].workflow_handle(uuid.uuid4()).wait(timeout=30)

@@ -56,7 +56,7 @@ def hosts(fleet: Fleet, *shifts: str) -> list[Host]:
     for member in fleet.members:
         member.start()
     for member in fleet.workers:
-        wait_until(lambda m=member: "worker started" in m.log.read_text(), 20)  # type: ignore[misc]
+        wait_until(lambda m=member: "worker started" in m.log.read_text(), 60)  # type: ignore[misc]
     return made
 
 
@@ -90,7 +90,7 @@ def test_wrong_clocks_of_hosts_change_nothing(
         long = [tasks.submit("watched", {"seconds": LONG_SECONDS}) for _ in range(6)]
         retried = tasks.submit("flaky", {"failures": 1}, retry_delay_seconds=3, retry_jitter="none")
         delays = {tasks.submit("watched", {"seconds": 0}, delay_seconds=d): d for d in (2, 4, 60)}
-        wait_until(lambda: {(i, 1) for i in long} <= begun(tmp_path).keys(), 20)
+        wait_until(lambda: {(i, 1) for i in long} <= begun(tmp_path).keys(), 60)
         for clock, shift in zip(clocks, reversed(shifts), strict=True):
             clock.set(shift)
         *soon, far = delays

@@ -33,7 +33,7 @@ def test_a_worker_hears_of_tasks_again_after_a_crash(
         fleet.schedulers = [scheduler("scheduler", tmp_path, fleet.env)]
         for member in fleet.members:
             member.start()
-        wait_until(lambda: "worker started" in only.log.read_text(), 20, "the worker to start")
+        wait_until(lambda: "worker started" in only.log.read_text(), 60, "the worker to start")
         for _ in range(crashes):
             fleet.crash()
             fleet.server.start()

@@ -41,7 +41,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def wait_for(member: Any, event: str) -> None:
-    wait_until(lambda: event in member.log.read_text(), 20, f"{event!r} in {member.log}")
+    wait_until(lambda: event in member.log.read_text(), 60, f"{event!r} in {member.log}")
 
 
 def begun(folder: Path) -> dict[tuple[str, int], int]:
@@ -63,7 +63,7 @@ def test_a_drain_outlives_a_restart_of_the_server(
         meanwhile = [tasks.submit(kind, {"gate": "meanwhile"}) for kind in kinds]
         afterwards = [tasks.submit(kind, {"gate": "afterwards"}) for kind in kinds]
         ids = [*meanwhile, *afterwards]
-        wait_until(lambda: begun(tmp_path).keys() == {(task_id, 1) for task_id in ids}, 20)
+        wait_until(lambda: begun(tmp_path).keys() == {(task_id, 1) for task_id in ids}, 60)
         second.start()
         wait_for(second, "worker started")
         send(first.pid, signal.SIGTERM)

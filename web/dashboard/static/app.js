@@ -151,6 +151,8 @@
     if (source || paused || document.hidden || !every) return;
     source = new EventSource("/ui/events");
     source.addEventListener("changed", schedule);
+    // What happened between the page's making and the stream's start is told by nobody.
+    source.addEventListener("open", schedule);
   };
   const deafen = () => { if (source) { source.close(); source = null; } };
   const showLive = () => {
