@@ -180,7 +180,10 @@ begin
     with gone as (
         delete from skiplane.gate_release r where r.gate = v_name and r.xid >= v_low and r.shard = p_home returning r.places)
     select coalesce(sum(g.places), 0) into v_places from gone g;
-    v_others := array(select x.xid from pg_snapshot_xip(s.folded) as x (xid));
+    -- And this one itself, which no snapshot of its own names: it may have entered this gate before.
+    v_others := array(
+        select x.xid from pg_snapshot_xip(s.folded) as x (xid)
+        union all select x.xid from pg_current_xact_id_if_assigned() as x (xid) where x.xid < v_low);
     if v_others <> '{}' then
         with gone as (
             delete from skiplane.gate_release r where r.gate = v_name and r.xid = any (v_others) and r.shard = p_home

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
+from skiplane.tests.support import Databases
 from skiplane.tests.support.engine import Claim, Engine
 
 TENANT: dict[str, Any] = {"metadata": {"tenant_id": "acme"}}
@@ -153,6 +154,19 @@ def test_places_come_back_whichever_way_a_task_leaves(limited: Engine, leave: An
         limited.finish(claim)
     limited.claim(9)
     assert running(limited) == 3
+
+
+def test_places_come_back_inside_one_transaction_while_others_commit(
+    live: Engine, databases: Databases
+):
+    live.rows("set_task_type", task_type="work", concurrency=3)
+    live.many(20)
+    with databases.admin() as other, live.conn.transaction():
+        for _ in range(4):
+            claim = live.claim(9)
+            assert len(claim.ids) == 3
+            other.execute("select pg_current_xact_id()")
+            live.finish(claim)
 
 
 def test_lowered_limit_lets_nothing_start_until_enough_have_ended(engine: Engine):
