@@ -8,6 +8,7 @@ from litestar.exceptions import HTTPException
 
 from .access import guard
 from .api import (
+    analytics,
     dead_letters,
     events,
     fleet,
@@ -34,6 +35,7 @@ HANDLERS = [
     *workflows.HANDLERS,
     *dead_letters.HANDLERS,
     *limits.HANDLERS,
+    *analytics.HANDLERS,
     *fleet.HANDLERS,
     *keys.HANDLERS,
     *events.HANDLERS,

@@ -198,7 +198,7 @@ declare
     v_from timestamptz;
 begin
     -- One scheduler at a time, so that each window is counted once.
-    if not pg_try_advisory_xact_lock(1397442900, p_shard) then
+    if not pg_try_advisory_xact_lock(1397442902, p_shard) then
         return 5;
     end if;
     select greatest(t.at + interval '10 seconds', to_timestamp(floor(extract(epoch from v_now - interval '1 day') / 10) * 10))

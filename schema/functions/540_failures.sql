@@ -49,7 +49,8 @@ begin
             select min(x.error_type) as error_type, min(x.message) as message, min(x.first_seen) as first_seen
             from skiplane.error_kind x where x.fingerprint = e.fingerprint) k
     ) x;
-    select coalesce(jsonb_agg(jsonb_build_object('at', x.at, 'errors', x.errors) order by x.at), '[]') into v_over_time
+    select coalesce(jsonb_agg(jsonb_build_object('at', skiplane._utc_text(to_timestamp(x.at)), 'errors', x.errors) order by x.at), '[]')
+    into v_over_time
     from (
         select (floor(extract(epoch from r.at) / v_step) * v_step)::bigint as at, sum(r.errors) as errors
         from skiplane.rollup_error r

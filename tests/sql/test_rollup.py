@@ -14,13 +14,6 @@ def counted(engine: Engine) -> Engine:
     return engine
 
 
-def count_all(engine: Engine) -> None:
-    """Let half a minute pass and count it."""
-    engine.skip(30)
-    while engine.value("refresh_rollup") < 0.5:
-        pass
-
-
 def totals(engine: Engine) -> dict[str, Any]:
     row = engine.one(
         "select jsonb_build_object('succeeded', sum(succeeded), 'failed', sum(failed),"
@@ -45,16 +38,16 @@ def make_ends(engine: Engine) -> None:
 
 def test_every_end_is_counted_once(counted: Engine):
     make_ends(counted)
-    count_all(counted)
+    counted.count_ends()
     expected = {"succeeded": 7, "failed": 1, "cancelled": 1, "dead": 3, "retried": 2}
     assert totals(counted) == expected
-    count_all(counted)
+    counted.count_ends()
     assert totals(counted) == expected
 
 
 def test_groups_add_up_to_the_whole(counted: Engine):
     make_ends(counted)
-    count_all(counted)
+    counted.count_ends()
     found = counted.value("failure_analytics", seconds=3600)
     assert {one["task_type"]: one["succeeded"] for one in found["types"]} == {"bad": 0, "good": 7}
     bad = found["types"][0]
@@ -66,7 +59,7 @@ def test_groups_add_up_to_the_whole(counted: Engine):
 
 def test_hours_are_folded_and_say_the_same(counted: Engine):
     make_ends(counted)
-    count_all(counted)
+    counted.count_ends()
     before = counted.value("failure_analytics", seconds=3600)
     counted.skip(7200)
     while counted.value("refresh_rollup") < 0.5:
@@ -78,7 +71,7 @@ def test_hours_are_folded_and_say_the_same(counted: Engine):
 
 def test_histograms_hold_every_start(counted: Engine):
     make_ends(counted)
-    count_all(counted)
+    counted.count_ends()
     assert counted.one("select sum(x) from skiplane.rollup_total, unnest(runs) x") == 11
     assert counted.one("select sum(x) from skiplane.rollup_total, unnest(waits) x") == 11
     assert [counted.value("_bucket", ms=ms) for ms in (0, 1, 1.4, 2, 1e12)] == [1, 1, 2, 3, 48]
@@ -97,7 +90,7 @@ def test_a_tenant_sees_its_own_counts(counted: Engine):
     counted.many(2, max_retries=0, metadata={"tenant_id": "a"})
     counted.many(3, max_retries=0, metadata={"tenant_id": "b"})
     counted.fail(counted.claim(5), error_type="E")
-    count_all(counted)
+    counted.count_ends()
     found = counted.value("failure_analytics", within="a", seconds=3600)
     assert found["errors"][0]["errors"] == 2
     assert found["types"][0]["dead"] == 2

@@ -137,6 +137,12 @@ class Engine:
         )
         return [row[0] for row in found]
 
+    def count_ends(self) -> None:
+        """Let half a minute pass and count what has ended in it; the rollup must have begun."""
+        self.skip(30)
+        while self.value("refresh_rollup") < 0.5:
+            pass
+
     def skip(self, seconds: float) -> None:
         """Move the engine's clock of this session on; it stands still from then on."""
         self.conn.execute(

@@ -1,5 +1,6 @@
 """Failure analytics: which types fail, with which errors, since when."""
 
+from datetime import datetime
 from typing import Any
 
 from litestar.response.base import ASGIResponse
@@ -50,7 +51,10 @@ def _rated(one: dict[str, Any]) -> dict[str, Any]:
 
 def _chart(found: dict[str, Any], seconds: int) -> Any:
     step = int(found["step_seconds"])
-    known = {int(one["at"]): one["errors"] for one in found["over_time"]}
+    known = {
+        int(datetime.fromisoformat(one["at"]).timestamp()): one["errors"]
+        for one in found["over_time"]
+    }
     last = max(known, default=0)
     if not last:
         return bars("Failed attempts", [], [])
