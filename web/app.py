@@ -18,6 +18,7 @@ from .api import (
     probes,
     schedules,
     tasks,
+    webhooks,
     workflows,
 )
 from .api.routes import AnyRequest
@@ -38,6 +39,7 @@ HANDLERS = [
     *analytics.HANDLERS,
     *fleet.HANDLERS,
     *keys.HANDLERS,
+    *webhooks.HANDLERS,
     *events.HANDLERS,
     *manual.HANDLERS,
     *probes.HANDLERS,

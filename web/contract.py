@@ -4,7 +4,14 @@ Handlers are registered by what stands here, so a route cannot be without an ent
 OpenAPI is written from it, and tests walk it.
 """
 
-from . import contract_analytics, contract_fleet, contract_flows, contract_limits, contract_tasks
+from . import (
+    contract_analytics,
+    contract_fleet,
+    contract_flows,
+    contract_limits,
+    contract_tasks,
+    contract_webhooks,
+)
 from . import models_flows as f
 from .contract_parts import (
     CRON,
@@ -30,6 +37,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     **contract_flows.OPERATIONS,
     **contract_limits.OPERATIONS,
     **contract_fleet.OPERATIONS,
+    **contract_webhooks.OPERATIONS,
     **contract_analytics.OPERATIONS,
 }
 

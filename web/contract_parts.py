@@ -80,6 +80,7 @@ ONE_QUEUE = QUEUES + "/{queue}"
 TYPES = "/api/v1/task-types"
 ONE_TYPE = TYPES + "/{task_type}"
 TENANTS = "/api/v1/tenants"
+WEBHOOKS = "/api/v1/webhooks"
 ONE_TENANT = TENANTS + "/{tenant_id}"
 STATUS = Parameter(
     "status",

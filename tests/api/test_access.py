@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "create_key": {"name": "k", "role": "reader"},
     "edit_cron_task": {"max_retries": 1},
     "create_cron_task": {"name": "n", "cron_expression": "0 3 * * *", "task_type": "t"},
+    "create_webhook": {"name": "n", "url": "https://example.com/hooks"},
     "set_queue": {"paused": False},
     "set_task_type": {"paused": False},
     "set_tenant": {"weight": 2},
