@@ -15,6 +15,7 @@ from skiplane.schema.install.roles import ROLES
 from skiplane.tests.support.databases import server_folder
 
 from .manifests import DEPLOY, ROOT, SYSTEMD, compose, env_file, kubernetes
+from .test_running import RIGHTS
 
 DOCS = ROOT / "docs"
 PAGES = ("deployment.md", "scaling.md")
@@ -89,6 +90,9 @@ def test_settings_that_are_named_exist():
 
 def test_roles_units_and_objects_that_are_named_exist():
     assert set(re.findall(r"`(skiplane_\w+)`", TEXT)) == set(ROLES)
+    for deployment, group in RIGHTS.items():
+        command = deployment.replace("-", " ")
+        assert re.search(rf"^\| [^|]*`{command}`[^|]*\| `{group}`", TEXT, re.M), deployment
     units = {path.name.split(".")[0].rstrip("@") for path in SYSTEMD.iterdir()}
     objects = {kind["metadata"]["name"] for kind in kubernetes()}
     secrets = {"skiplane-database", "skiplane-reader-key"}

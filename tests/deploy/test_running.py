@@ -1,5 +1,6 @@
-"""The roles run as the Kubernetes manifests start them, and answer where these look."""
+"""The processes run as the Kubernetes manifests start them, and answer where these look."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -17,9 +18,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from skiplane.tests.api.conftest import Api, serving
-from skiplane.tests.support import wait_until
+from skiplane.tests.support import Databases, wait_until
 from skiplane.tests.worker.helpers import Tasks
 
 from .manifests import KUBERNETES, containers, kubernetes, processes
@@ -78,15 +80,38 @@ class Pod:
         return self.process.wait(self.grace), time.monotonic() - began
 
 
+# As docs/deployment.md has it.
+RIGHTS = {
+    "skiplane-web": "skiplane_operator",
+    "skiplane-scheduler": "skiplane_worker",
+    "skiplane-worker": "skiplane_worker",
+}
+
+
 @pytest.fixture
-def pods(dsn: str) -> Iterator[dict[str, Pod]]:
+def logins(databases: Databases, dsn: str) -> Iterator[dict[str, str]]:
+    """A DSN for each Deployment, of a role with no more rights than it needs."""
+    name = str(conninfo_to_dict(dsn)["dbname"])
+    with contextlib.ExitStack() as stack:
+        given = {}
+        for deployment, group in RIGHTS.items():
+            role = stack.enter_context(databases.role())
+            with databases.admin() as admin:
+                admin.execute(f"grant {group} to {role.name}".encode())
+            given[deployment] = databases.dsn(name, role)
+        yield given
+
+
+@pytest.fixture
+def pods(logins: dict[str, str]) -> Iterator[dict[str, Pod]]:
     """Every Deployment, running."""
     folder = Path(tempfile.mkdtemp(prefix="skiplane-deploy-"))
     made: dict[str, Pod] = {}
     try:
         for kind in OBJECTS:
             if kind["kind"] == "Deployment":
-                made[kind["metadata"]["name"]] = Pod(kind, dsn, folder)
+                name = kind["metadata"]["name"]
+                made[name] = Pod(kind, logins[name], folder)
         yield made
     finally:
         for pod in made.values():
@@ -106,7 +131,10 @@ def test_probes_are_answered_tasks_run_and_a_stop_is_in_time(
     # A built-in type: it runs, and ends because nothing private may be called.
     task = tasks.submit("skiplane.http", {"url": "http://127.0.0.1:1/"})
     assert tasks.wait(task)["status"] == "FAILED"
+    later = tasks.submit("skiplane.http", {"url": "http://127.0.0.1:1/"}, delay_seconds=1)
+    assert tasks.wait(later)["status"] == "FAILED"
     for name, pod in pods.items():
+        assert '"level": "error"' not in pod.log.read_text(), pod.log.read_text()
         code, seconds = pod.stop()
         assert code == 0, name
         assert seconds < pod.grace, name
