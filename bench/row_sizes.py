@@ -96,9 +96,11 @@ class Bench:
 
     def submit(self, at: datetime | None = None, keys: bool = False, count: int = 0) -> None:
         """Submit tasks in batches."""
-        for _ in range((count or self.tasks) // SUBMITTED):
-            named = [str(uuid.uuid4()) for _ in range(SUBMITTED)] if keys else None
-            self.conn.execute(SUBMIT.encode(), [[PAYLOAD] * SUBMITTED, at, named])
+        count = count or self.tasks
+        size = min(SUBMITTED, count)
+        for _ in range(count // size):
+            named = [str(uuid.uuid4()) for _ in range(size)] if keys else None
+            self.conn.execute(SUBMIT.encode(), [[PAYLOAD] * size, at, named])
 
     def submit_single(self, count: int) -> None:
         """Submit tasks one at a time."""
@@ -166,7 +168,7 @@ def show(name: str, measured: Measured, *tables: str, part: bool = False) -> Non
 
 def run(bench: Bench) -> None:
     """Take every step and print what it cost."""
-    count, few = bench.tasks, max(SUBMITTED, bench.tasks // 10)
+    count, few = bench.tasks, bench.tasks // 10
     day = timedelta(days=1)
     now = datetime.now(UTC)
     print(f"{'bytes for each':<44} {'rows':>7} {'indexes':>7} {'sum':>7} {'WAL':>7} {'CPU us':>7}")
@@ -174,9 +176,10 @@ def run(bench: Bench) -> None:
     show("submitted for a day with a partition", step, "timer")
     step = bench.measure(lambda: bench.submit(now + 400 * day), count)
     show("submitted for a day beyond", step, "timer_far")
-    # Due while it is being submitted, so that it waits first.
-    bench.submit(datetime.now(UTC) + timedelta(seconds=10), count=few)
-    bench.value("select pg_sleep(11)")
+    # Late enough that all of them wait first.
+    seconds = 1 + few / 1000
+    bench.submit(datetime.now(UTC) + timedelta(seconds=seconds), count=few)
+    bench.value("select pg_sleep(%s)", seconds)
     step = bench.measure(bench.promote, few)
     show("promoted: task and ready row", step, "task", "ready")
     leases = bench.claim(few)
@@ -245,10 +248,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--tasks", type=int, default=100_000, help="a multiple of 500")
     asked = parser.parse_args()
+    if asked.tasks < SUBMITTED or asked.tasks % SUBMITTED:
+        parser.error(f"--tasks {asked.tasks} is no multiple of {SUBMITTED}. Give one.")
     with connection() as conn:
-        run(Bench(conn, asked.tasks // SUBMITTED * SUBMITTED))
+        run(Bench(conn, asked.tasks))
 
 
 if __name__ == "__main__":

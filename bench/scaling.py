@@ -12,7 +12,7 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 DOC = Path(__file__).resolve().parent.parent / "docs" / "scaling.md"
@@ -63,7 +63,6 @@ class Costs:
 
 
 Row = tuple[str, str, str]
-Line = tuple[str, str, Callable[[float], str]]
 
 
 def number(value: float) -> str:
@@ -91,27 +90,20 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 def task_table(i: Inputs) -> str:
     """What one task of the mix costs."""
     c = Costs(i)
-    return table(
-        ("a task of the mix", "formula", ""),
-        [
-            (
-                "server CPU",
-                "`cpu_us` + `delayed_share` x `delayed_cpu_us`",
-                f"{number(c.cpu * 1e6)} us",
-            ),
-            (
-                "WAL",
-                "`wal_bytes` + `delayed_share` x `delayed_wal_bytes`",
-                f"{number(c.wal)} B",
-            ),
-            (
-                "history, kept for `days`",
-                "`task_bytes` + `outcome_bytes` + `failed_share` x `attempt_bytes`"
-                " + `keyed_share` x `key_bytes`",
-                f"{number(c.history)} B",
-            ),
-        ],
+    history = (
+        "`task_bytes` + `outcome_bytes` + `failed_share` x `attempt_bytes`"
+        " + `keyed_share` x `key_bytes`"
     )
+    rows = [
+        (
+            "server CPU",
+            "`cpu_us` + `delayed_share` x `delayed_cpu_us`",
+            f"{number(c.cpu * 1e6)} us",
+        ),
+        ("WAL", "`wal_bytes` + `delayed_share` x `delayed_wal_bytes`", f"{number(c.wal)} B"),
+        ("history, kept for `days`", history, f"{number(c.history)} B"),
+    ]
+    return table(("a task of the mix", "formula", ""), rows)
 
 
 def node_limits(i: Inputs) -> dict[str, tuple[str, float]]:
@@ -144,84 +136,39 @@ def nodes(i: Inputs, rate: float, days: float) -> dict[str, int]:
     }
 
 
-def most(needed: dict[str, int]) -> int:
-    """Give the nodes that the scarcest resource asks for."""
-    return max(needed.values())
-
-
-def cluster_lines(i: Inputs) -> Iterator[Line]:
+def needs(i: Inputs, rate: float) -> list[Row]:
     """What the cluster needs at a rate: name, formula, value."""
-    c = Costs(i)
-
-    def cores(rate: float) -> float:
-        return rate * c.cpu / i.citus_share
-
-    def processes(rate: float) -> int:
-        return math.ceil(rate * i.task_seconds / i.concurrency)
-
-    def connections(rate: float) -> float:
-        return processes(rate) * i.worker_connections
-
-    yield "server CPU, busy", "rate x CPU / `citus_share`", lambda r: f"{number(cores(r))} cores"
-    yield (
-        "written to data files, at least",
-        "rate x history",
-        lambda r: f"{size(r * c.history)}/s",
-    )
-    yield "WAL", "rate x WAL", lambda r: f"{size(r * c.wal)}/s"
-    for name, formula in (
-        ("server CPU", "cores / (`node_cores` x `busy`)"),
-        ("WAL", "rate x WAL / `node_wal_mb`"),
-        (
-            "disk",
-            "all that is stored / (`node_disk_tb` x `fill`)",
-        ),
-    ):
-        yield (
-            f"nodes for {name}",
-            formula,
-            lambda r, name=name: str(nodes(i, r, i.days)[name]),  # type: ignore[misc]
-        )
-    yield (
-        "tasks that run at once",
-        "rate x `task_seconds`",
-        lambda r: number(r * i.task_seconds),
-    )
-    yield (
-        "worker processes",
-        "tasks that run at once / `concurrency`",
-        lambda r: number(processes(r)),
-    )
-    yield (
-        "connections of workers",
-        "worker processes x `worker_connections`",
-        lambda r: number(connections(r)),
-    )
-    yield (
-        "of these on each node",
-        "connections / nodes",
-        lambda r: number(math.ceil(connections(r) / most(nodes(i, i.peak_per_s, i.days)))),
-    )
-    yield (
-        "web cores, one task a request",
-        "rate / `post_per_s`",
-        lambda r: number(math.ceil(r / i.post_per_s)),
-    )
-    yield (
-        "web cores, batches",
-        "rate / `batch_per_s`",
-        lambda r: number(math.ceil(r / i.batch_per_s)),
-    )
+    c, needed = Costs(i), nodes(i, rate, i.days)
+    cores = rate * c.cpu / i.citus_share
+    running = rate * i.task_seconds
+    processes = math.ceil(running / i.concurrency)
+    connections = processes * i.worker_connections
+    each = math.ceil(connections / max(nodes(i, i.peak_per_s, i.days).values()))
+    singly, batches = math.ceil(rate / i.post_per_s), math.ceil(rate / i.batch_per_s)
+    disk = "all that is stored / (`node_disk_tb` x `fill`)"
+    return [
+        ("server CPU, busy", "rate x CPU / `citus_share`", f"{number(cores)} cores"),
+        ("written to data files, at least", "rate x history", f"{size(rate * c.history)}/s"),
+        ("WAL", "rate x WAL", f"{size(rate * c.wal)}/s"),
+        ("nodes for CPU", "cores / (`node_cores` x `busy`)", str(needed["server CPU"])),
+        ("nodes for WAL", "rate x WAL / `node_wal_mb`", str(needed["WAL"])),
+        ("nodes for disk", disk, str(needed["disk"])),
+        ("tasks that run at once", "rate x `task_seconds`", number(running)),
+        ("worker processes", "tasks that run at once / `concurrency`", number(processes)),
+        ("connections of workers", "processes x `worker_connections`", number(connections)),
+        ("of these on each node", "connections / nodes", number(each)),
+        ("web cores, one task a request", "rate / `post_per_s`", number(singly)),
+        ("web cores, batches", "rate / `batch_per_s`", number(batches)),
+    ]
 
 
 def cluster_table(i: Inputs) -> str:
     """What the cluster needs at the mean and at the peak."""
+    rates = (i.rate_per_s, i.peak_per_s)
     rows = [
-        (name, formula, value(i.rate_per_s), value(i.peak_per_s))
-        for name, formula, value in cluster_lines(i)
+        (*mean, peak[2]) for mean, peak in zip(*(needs(i, rate) for rate in rates), strict=True)
     ]
-    mean, peak = f"{number(i.rate_per_s)}/s", f"{number(i.peak_per_s)}/s"
-    return table(("at a rate of", "formula", mean, peak), rows)
+    return table(("at a rate of", "formula", *(f"{number(rate)}/s" for rate in rates)), rows)
 
 
 class Stored:
@@ -237,78 +184,46 @@ class Stored:
         self.schedules = i.schedules * i.schedule_bytes
         self.fire_history = self.fires * DAY * days * i.fire_bytes
         self.flows = self.flow_tasks * days * i.workflow_bytes
-        self.all = (
-            self.history
-            + self.waiting
-            + self.ready
-            + self.schedules
-            + self.fire_history
-            + self.flows
-        )
+        self.all = self.history + self.waiting + self.ready
+        self.all += self.schedules + self.fire_history + self.flows
 
 
-def storage_lines(i: Inputs) -> Iterator[Row]:
+def storage_table(i: Inputs) -> str:
     """What is stored: name, formula, value."""
     s = Stored(i, i.days)
-    yield "history of a day", "`tasks_per_day` x history", size(s.history / i.days)
-    yield "history of all days", "x `days`", size(s.history)
-    yield (
-        "tasks in it",
-        "`tasks_per_day` x `days`",
-        f"{s.history / Costs(i).history / 1e9:,.0f} billion",
-    )
-    yield "what waits", "`waiting` x `timer_bytes`", size(s.waiting)
-    yield (
-        "tasks that a peak leaves, worked off at the mean rate",
-        "(`peak_per_s` - `rate_per_s`) x `peak_minutes` x 60",
-        f"{s.backlog / 1e6:,.0f} million",
-    )
-    yield "their ready rows", "x `ready_bytes`", size(s.ready)
-    yield "schedules", "`schedules` x `schedule_bytes`", size(s.schedules)
-    yield "their fires", "`schedules` x `fires_per_day` / 86,400", f"{number(s.fires)}/s"
-    yield (
-        "schedulers for the fires",
-        "fires / `cron_fires_per_s`",
-        str(math.ceil(s.fires / i.cron_fires_per_s)),
-    )
-    yield (
-        "history of fires",
-        "fires x 86,400 x `days` x `fire_bytes`",
-        size(s.fire_history),
-    )
-    yield (
-        "tasks of workflows",
-        "`workflows_per_day` x `workflow_tasks` / 86,400",
-        f"{number(s.flow_tasks / DAY)}/s",
-    )
-    yield (
-        "their own rows, at most",
-        "x 86,400 x `days` x `workflow_bytes`",
-        size(s.flows),
-    )
-    yield "all that is stored", "sum of the sizes, a day's aside", size(s.all)
-    yield (
-        "WAL of a day, for the archive",
-        "`tasks_per_day` x WAL",
-        size(i.tasks_per_day * Costs(i).wal),
-    )
+    schedulers = math.ceil(s.fires / i.cron_fires_per_s)
+    tasks = f"{i.tasks_per_day * i.days / 1e9:,.0f} billion"
+    flows = "`workflows_per_day` x `workflow_tasks` / 86,400"
+    left = "(`peak_per_s` - `rate_per_s`) x `peak_minutes` x 60"
+    wal = size(i.tasks_per_day * Costs(i).wal)
+    rows = [
+        ("history of a day", "`tasks_per_day` x history", size(s.history / i.days)),
+        ("history of all days", "x `days`", size(s.history)),
+        ("tasks in it", "`tasks_per_day` x `days`", tasks),
+        ("what waits", "`waiting` x `timer_bytes`", size(s.waiting)),
+        ("tasks that a peak leaves", left, f"{s.backlog / 1e6:,.0f} million"),
+        ("their ready rows", "x `ready_bytes`", size(s.ready)),
+        ("schedules", "`schedules` x `schedule_bytes`", size(s.schedules)),
+        ("their fires", "`schedules` x `fires_per_day` / 86,400", f"{number(s.fires)}/s"),
+        ("schedulers for the fires", "fires / `cron_fires_per_s`", str(schedulers)),
+        ("history of fires", "fires x 86,400 x `days` x `fire_bytes`", size(s.fire_history)),
+        ("tasks of workflows", flows, f"{number(s.flow_tasks / DAY)}/s"),
+        ("their own rows, at most", "x 86,400 x `days` x `workflow_bytes`", size(s.flows)),
+        ("all that is stored", "sum of the sizes, a day's aside", size(s.all)),
+        ("WAL of a day, for the archive", "`tasks_per_day` x WAL", wal),
+    ]
+    return table(("what is stored", "formula", ""), rows)
 
 
 def whole_table(i: Inputs) -> str:
-    """The nodes of the whole, with fewer days kept and more bytes in a task, too."""
+    """The nodes of the whole at the peak, with fewer days kept, too."""
     rows = []
     for days in sorted({i.days, 7.0, 1.0}, reverse=True):
         needed = nodes(i, i.peak_per_s, days)
         first = max(needed, key=lambda name: needed[name])
-        rows.append(
-            (
-                f"{days:g}",
-                *(str(needed[name]) for name in ("server CPU", "WAL", "disk")),
-                first,
-                str(most(needed)),
-                str(math.ceil(most(needed) * (1 + i.standbys))),
-            )
-        )
+        count = needed[first]
+        whole = math.ceil(count * (1 + i.standbys))
+        rows.append((f"{days:g}", *map(str, needed.values()), first, str(count), str(whole)))
     head = ("days kept", "CPU", "WAL", "disk", "first limit", "nodes", "with standbys")
     return table(head, rows)
 
@@ -317,7 +232,7 @@ PARTS: dict[str, Callable[[Inputs], str]] = {
     "task": task_table,
     "node": node_table,
     "cluster": cluster_table,
-    "storage": lambda i: table(("what is stored", "formula", ""), list(storage_lines(i))),
+    "storage": storage_table,
     "whole": whole_table,
 }
 
