@@ -108,6 +108,37 @@ def test_server_settings_that_are_recommended_exist(conn: psycopg.Connection[tup
     assert {name for name in recommended if not name.startswith("citus.")} <= known
 
 
+def test_settings_that_stand_in_the_way_have_these_defaults(
+    conn: psycopg.Connection[tuple[object, ...]],
+):
+    page = (DOCS / "scaling.md").read_text(encoding="utf-8")
+    part = page.split("\n### Settings that stand in the way\n")[1].split("\n#")[0]
+    found: dict[str, str] = {}
+    for names, values in re.findall(r"^\| (`.*?) \| ([\d,and ]+) \|", part, re.M):
+        numbers = [value.replace(",", "") for value in values.split(" and ")]
+        found |= dict(zip(re.findall(r"`(\w+)`", names), numbers, strict=True))
+    assert len(found) == 4
+    sources = "".join(path.read_text() for path in (ROOT / "schema" / "functions").glob("*.sql"))
+    rows = conn.execute("select name, value #>> '{}' from skiplane.setting").fetchall()
+    stored = {str(name): value for name, value in rows}
+    for name, number in found.items():
+        code = f"_setting_number('{name}', {number})"
+        assert stored.get(name) == number or code in sources, name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_statements_run(page: str, dsn: str):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = [
+        b for b in re.findall(r"^```sql\n(.*?)^```", text, re.M | re.S) if "database" not in b
+    ]
+    assert blocks
+    # As the owner of the schema, who need not be more.
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        for block in blocks:
+            assert owner.execute(block.encode()).rowcount == 1
+
+
 def test_a_server_starts_with_the_settings_of_compose(
     conn: psycopg.Connection[tuple[object, ...]],
 ):
