@@ -41,6 +41,34 @@ def test_schemas_refuse_what_they_do_not_know():
         kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
 
 
+def test_keda_objects_have_no_field_that_keda_does_not_know():
+    """Its schemas come with KEDA only; an unknown field is dropped there without a word."""
+    login, scaled = kubernetes(KUBERNETES / "keda")
+    assert (login["kind"], scaled["kind"]) == ("TriggerAuthentication", "ScaledObject")
+    (source,) = login["spec"].pop("secretTargetRef")
+    assert set(source) == {"parameter", "name", "key"}
+    assert not login["spec"]
+    spec = scaled["spec"]
+    assert set(spec) == {
+        *("scaleTargetRef", "pollingInterval", "cooldownPeriod", "minReplicaCount"),
+        *("maxReplicaCount", "fallback", "advanced", "triggers"),
+    }
+    assert set(spec["fallback"]) == {"failureThreshold", "replicas"}
+    assert set(spec["advanced"]) == {"horizontalPodAutoscalerConfig"}
+    # This part is an HPA's, and has its schema.
+    behavior = spec["advanced"]["horizontalPodAutoscalerConfig"].pop("behavior")
+    assert not spec["advanced"]["horizontalPodAutoscalerConfig"]
+    hpa = copy.deepcopy(kubernetes(KUBERNETES / "hpa")[0])
+    hpa["spec"]["behavior"] = behavior
+    kubernetes_validate.validate(hpa, VERSIONS[-1], strict=True)
+    (trigger,) = spec["triggers"]
+    assert set(trigger) == {"type", "metadata", "authenticationRef"}
+    assert trigger["authenticationRef"] == {"name": login["metadata"]["name"]}
+    assert source["parameter"] == trigger["metadata"]["authMode"]
+    # KEDA takes texts only.
+    assert all(isinstance(value, str) for value in trigger["metadata"].values())
+
+
 def test_names_are_unique():
     names = [name_of(kind) for kind in ALL]
     assert len(names) == len(set(names))
