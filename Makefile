@@ -45,6 +45,10 @@ chaos: setup ## Kill workers, schedulers and connections for minutes
 bench: setup ## Measure what this machine can do (ARGS="--help")
 	$(BIN)/skiplane bench $(ARGS)
 
+.PHONY: scaling
+scaling: setup ## Compute the tables of docs/scaling.md from the inputs that stand there
+	$(BIN)/python bench/scaling.py --write
+
 .PHONY: check
 check: setup ## Check layout, lint, types, imports and SQL
 	$(BIN)/ruff format --check .

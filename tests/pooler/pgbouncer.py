@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from skiplane.tests.support import wait_until
 from skiplane.tests.support.databases import server_folder
 
 POOL_SIZE = 5
+# The version that keeps prepared statements for its clients.
+KEEPS_STATEMENTS = (1, 21)
 SETTINGS = """
 [databases]
 {database} = host='{host}' port={port} dbname={database} user={user}
@@ -78,9 +81,7 @@ def running_pooler(dsn: str, max_prepared_statements: int) -> Iterator[Pooler]:
         dsn: The database, on a server that we have started.
         max_prepared_statements: 0 refuses them; pgbouncer has had more since 1.21.
     """
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("pgbouncer is not installed (Debian: pgbouncer)")
+    program = find_program()
     if "SKIPLANE_TEST_DSN" in os.environ:
         pytest.skip("the pooler needs a server that lets it in without a password")
     server = conninfo_to_dict(dsn)
@@ -93,25 +94,54 @@ def running_pooler(dsn: str, max_prepared_statements: int) -> Iterator[Pooler]:
             folder=folder,
             size=POOL_SIZE,
         )
-        if _version(program) >= (1, 21):
+        if version(program) >= KEEPS_STATEMENTS:
             text += f"max_prepared_statements = {max_prepared_statements}\n"
         elif max_prepared_statements:
             pytest.skip("this pgbouncer cannot keep prepared statements (1.21 and newer can)")
-        (folder / "pgbouncer.ini").write_text(text)
-        uid = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
-        if uid is not None:
-            os.chown(folder, uid, uid)
-        command = [program, "-q", str(folder / "pgbouncer.ini")]
-        process = subprocess.Popen(command, user=uid, stderr=subprocess.DEVNULL)
-        try:
-            wait_until((folder / ".s.PGSQL.6432").exists, what="pgbouncer")
+        with started(program, folder, text):
             yield Pooler(folder, server, max_prepared_statements > 0)
-        finally:
-            process.terminate()
-            process.wait(10)
 
 
-def _version(program: str) -> tuple[int, int]:
+@contextlib.contextmanager
+def started(program: str, folder: Path, text: str) -> Iterator[None]:
+    """Run pgbouncer with these settings until the block ends, as another user when we are root.
+
+    Args:
+        program: Its path.
+        folder: Where its socket is to be; it is given to that user with all that is in it.
+        text: Its settings, with that folder and port 6432.
+    """
+    (folder / "pgbouncer.ini").write_text(text)
+    uid = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+    if uid is not None:
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, uid, uid)
+    command = [program, "-q", str(folder / "pgbouncer.ini")]
+    process = subprocess.Popen(command, user=uid, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: _listens(folder / ".s.PGSQL.6432"), what="pgbouncer")
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _listens(path: Path) -> bool:
+    # The file is there a moment before anybody listens.
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def find_program() -> str:
+    """Give the path of pgbouncer; skips the test where there is none."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("pgbouncer is not installed (Debian: pgbouncer)")
+    return program
+
+
+def version(program: str) -> tuple[int, int]:
+    """Give the version of pgbouncer."""
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     found = re.search(r"(\d+)\.(\d+)", said.stdout)
     assert found is not None, said.stdout
