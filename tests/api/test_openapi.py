@@ -69,7 +69,9 @@ def existing(client: httpx.Client, engine: Engine) -> dict[str, Any]:
     engine.fail(engine.claim(worker=worker), error_type="Oops")
     flow = {"workflow_name": "w", "tasks": [{"task_id": "a", "task_type": "t"}]}
     cron = {"name": "n", "cron_expression": "0 3 * * *", "task_type": "t"}
+    hook = {"name": "h", "url": "https://example.com/hooks"}
     return {
+        "hook": client.post("/api/v1/webhooks", json=hook).json()["webhook_id"],
         "task": waiting,
         "dead": dead,
         "worker": str(worker),
@@ -98,6 +100,7 @@ def test_documented_examples_are_answered_as_documented(
         where = path.replace("{task_id}", task).replace("{worker_id}", existing["worker"])
         where = where.replace("{key_id}", "sk_00000000")
         where = where.replace("{workflow_id}", existing["flow"])
+        where = where.replace("{webhook_id}", existing["hook"])
         where = where.replace("{cron_id}", existing["cron"])
         for name in ("queue", "task_type", "tenant_id"):
             where = where.replace(f"{{{name}}}", f"some {name}")
