@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from skiplane.tests.support import Databases
+from skiplane.tests.support.state import state
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _LOG_CHARACTERS = 4000
@@ -16,15 +17,19 @@ _LOG_CHARACTERS = 4000
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show with a failure what the processes of its test have logged last."""
+    """Show with a failure what its processes have logged last and what its database holds."""
     report = yield
-    folder = getattr(item, "funcargs", {}).get("tmp_path")
-    if report.failed and isinstance(folder, Path):
+    if not report.failed:
+        return report
+    given = getattr(item, "funcargs", {})
+    if isinstance(folder := given.get("tmp_path"), Path):
         for log in sorted(folder.rglob("*.log")):
             text = log.read_text(errors="replace")[-_LOG_CHARACTERS:]
             report.sections.append((f"end of {log.name}", text))
+    if call.when == "call" and isinstance(dsn := given.get("dsn"), str):
+        report.sections.append(("the database", state(dsn)))
     return report
 
 

@@ -29,7 +29,7 @@ def setting(conn: psycopg.Connection[Any], **values: Any) -> None:
 
 
 def test_rate_of_a_tenant_holds_over_all_processes(dsn: str, conn: psycopg.Connection[Any]):
-    rate, burst, seconds = 50, 20, 4.0
+    rate, burst, seconds = 20, 10, 6.0
     setting(conn, submissions_per_second=rate, submission_burst=burst)
     with ExitStack() as stack:
         servers = [stack.enter_context(serving(dsn)) for _ in range(2)]

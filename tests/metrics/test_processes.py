@@ -88,7 +88,7 @@ def test_a_worker_counts_what_becomes_of_tasks(dsn: str, tmp_path: Path, tasks: 
     execution = "skiplane_task_executions_total"
     assert found[execution, (("outcome", "permanent"), ("task_type", "typed"))] == 1
     assert found[execution, (("outcome", "succeeded"), ("task_type", "echo"))] >= 4
-    assert found["skiplane_task_execution_seconds_sum", (("task_type", "sleep"),)] >= 0.3
+    assert found["skiplane_task_execution_seconds_sum", (("task_type", "sleep"),)] > 0.29
     assert found["skiplane_task_start_delay_seconds_sum", (("task_type", "echo"),)] < 15
     assert found["skiplane_worker_slots", ()] == 10
     assert found["skiplane_worker_running", ()] == 0

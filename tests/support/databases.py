@@ -18,6 +18,9 @@ from psycopg.conninfo import make_conninfo
 from skiplane.schema.embedded import EmbeddedServer
 from skiplane.schema.migrate import migrate
 
+_MEMORY = "/dev/shm"
+_ROOM_BYTES = 6 * 1024**3
+
 SMALL = {"shared_buffers": "64MB", "max_wal_size": "1GB"}
 
 
@@ -131,7 +134,7 @@ class Databases:
         owner = owner or ("skiplane" if self.embedded else None)
         with self.admin() as admin:
             admin.execute(
-                sql.SQL("create database {} template {} {}").format(
+                sql.SQL("create database {} template {} strategy file_copy {}").format(
                     sql.Identifier(name),
                     sql.Identifier(template),
                     sql.SQL("owner {}").format(sql.Identifier(owner)) if owner else sql.SQL(""),
@@ -141,10 +144,21 @@ class Databases:
 
 @contextlib.contextmanager
 def server_folder() -> Iterator[Path]:
-    """Make a folder that the server's user can enter, which pytest's own is not for root."""
-    folder = Path(tempfile.mkdtemp(prefix="skiplane-test-", dir="/tmp"))
+    """Make a folder that the server's user can enter, which pytest's own is not for root.
+
+    In memory where there is room: every test has a database of its own, and a disk
+    that cannot follow holds everybody up for seconds at a time.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="skiplane-test-", dir=_roomy()))
     folder.chmod(0o711)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _roomy() -> str:
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(_MEMORY).free > _ROOM_BYTES:
+            return _MEMORY
+    return "/tmp"

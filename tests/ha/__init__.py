@@ -1,0 +1,1 @@
+"""Servers that fail, and their standbys."""
