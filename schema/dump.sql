@@ -491,6 +491,7 @@ create table skiplane.schedule (
     timeout_s double precision,
     callback_url text,
     metadata jsonb,
+    owner text,
     version integer default 1 not null,
     created_at timestamp with time zone not null,
     constraint schedule_tenant_id_name_shard_key UNIQUE (tenant_id, name, shard),
@@ -835,6 +836,8 @@ CREATE INDEX rollup_total_at ON skiplane.rollup_total USING btree (at);
 
 CREATE INDEX schedule_due ON skiplane.schedule USING btree (shard, next_fire_time) WHERE (next_fire_time IS NOT NULL);
 
+CREATE INDEX schedule_owner ON skiplane.schedule USING btree (owner, tenant_id, name) WHERE (owner IS NOT NULL);
+
 CREATE INDEX schedule_unread ON skiplane.schedule USING btree (shard, id) WHERE ((next_fire_time IS NULL) AND (status = 'ACTIVE'::text));
 
 CREATE INDEX schedule_unusual ON skiplane.schedule USING btree (status, id) WHERE (status <> 'ACTIVE'::text);
@@ -896,6 +899,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --     last_task_id uuid
 --     queued integer
 --     version integer
+--     owner text
 --   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.dead_letter_queue
@@ -1488,6 +1492,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._read_cursor(p_cursor text) returns uuid
 --   plpgsql, immutable
 
+-- function skiplane._read_declarations(p_schedules jsonb, p_now timestamp with time zone) returns skiplane.schedule[]
+--   plpgsql, volatile
+
+-- function skiplane._read_declared(p_object jsonb, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile
+
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
 
@@ -1569,6 +1579,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._running(p_gate text) returns integer
 --   sql, stable
 
+-- function skiplane._schedule_changes(p_stored skiplane.schedule, p_declared skiplane.schedule, p_enabled boolean) returns jsonb
+--   sql, stable
+
 -- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
 --   sql, stable
 
@@ -1602,6 +1615,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_later boolean[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
 --   plpgsql, volatile
 
+-- function skiplane._store_schedule(p_schedule skiplane.schedule, p_now timestamp with time zone, p_actor text) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
 -- function skiplane._store_task_type(p_task_type text, p_given jsonb, p_by_app boolean, p_actor text) returns boolean
 --   plpgsql, volatile
 
@@ -1630,6 +1646,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._sweep_rollup(p_now timestamp with time zone, p_shard smallint) returns void
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
+-- function skiplane._sync_schedule(p_owner text, p_id uuid, p_declared skiplane.schedule, p_enabled boolean, p_dry_run boolean, p_adopt boolean, p_now timestamp with time zone, p_actor text) returns jsonb
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
@@ -2072,6 +2091,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.sync_cron_tasks(p_owner text, p_schedules jsonb, p_dry_run boolean DEFAULT false, p_adopt boolean DEFAULT false, p_actor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.take_due_schedules(p_limit integer DEFAULT 200, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT taken_at timestamp with time zone, OUT due json, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
