@@ -7,7 +7,8 @@ per second (medians) and ratios, and drops what it made. The role must be allowe
 databases.
 
 - steady: a producer and a worker at once, 8 tasks in each call: submit_tasks against
-  submit_workflow with a chain, and with a diamond (1 - 6 - 1).
+  submit_workflow with a chain, and with a diamond (1 - 6 - 1); and 200 tasks in each call:
+  submit_tasks against submit_workflows.
 - wide: 1 to 5,000 and 5,000 to 1 against 5,000 tasks in one submit_batch.
 """
 
@@ -33,6 +34,7 @@ Spec = list[dict[str, Any]]
 PROGRAM = "from skiplane.cli import main; main(prog_name='skiplane')"
 PAYLOAD = {"data": "x" * 280}
 IN_ONE_TRANSACTION = 25
+IN_ONE_CALL = 25
 
 
 def node(name: str, *parents: str) -> dict[str, Any]:
@@ -107,6 +109,24 @@ class Bench:
         query = "select from skiplane.submit_workflow('bench', %s)"
         return self.timed(count, lambda: self.calls(query, spec, count))
 
+    def plain_many(self, count: int) -> float:
+        """Submit plain tasks, 200 in each call."""
+        spec = [{"task_type": "bench.noop", "payload": PAYLOAD}] * 8 * IN_ONE_CALL
+        query = "select count(*) from skiplane.submit_tasks(%s)"
+        return self.timed(count, lambda: self.many(query, spec, count))
+
+    def workflows_many(self, spec: Spec, count: int) -> float:
+        """Submit workflows of eight tasks, 25 in each call."""
+        several = [{"workflow_name": "bench", "tasks": spec}] * IN_ONE_CALL
+        query = "select count(*) from skiplane.submit_workflows(%s)"
+        return self.timed(count, lambda: self.many(query, several, count))
+
+    def many(self, statement: str, spec: Spec, count: int) -> None:
+        """Make calls of 200 tasks each, rounded up."""
+        document = Jsonb(spec)
+        for _ in range(0, count, 8 * IN_ONE_CALL):
+            self.conn.execute(statement.encode(), [document])
+
     def batch(self, count: int) -> float:
         """Submit plain tasks in one call."""
         payloads = [json.dumps(PAYLOAD)] * count
@@ -129,6 +149,9 @@ def parts(bench: Bench, tasks: int, width: int) -> dict[str, Callable[[], float]
         "plain, 8 in a call": lambda: bench.plain(tasks),
         "chains of 8": lambda: bench.workflows(chain(), tasks),
         "diamonds of 8": lambda: bench.workflows(diamond(), tasks),
+        "plain, 200 in a call": lambda: bench.plain_many(tasks),
+        "25 chains of 8 in a call": lambda: bench.workflows_many(chain(), tasks),
+        "25 diamonds of 8 in a call": lambda: bench.workflows_many(diamond(), tasks),
         f"plain, {width} in a call": lambda: bench.batch(width),
         f"1 to {width}": lambda: bench.wide(fan_out(width)),
         f"{width} to 1": lambda: bench.wide(fan_in(width)),
@@ -190,7 +213,7 @@ def main() -> None:
     for name, found in rates.items():
         rate = statistics.median(found)
         base = rate if name.startswith("plain") else base
-        print(f"{name:24} {rate:8,.0f}/s  {rate / base:5.0%}  {[round(one) for one in found]}")
+        print(f"{name:28} {rate:8,.0f}/s  {rate / base:5.0%}  {[round(one) for one in found]}")
 
 
 if __name__ == "__main__":
