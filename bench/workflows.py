@@ -3,8 +3,8 @@
     python bench/workflows.py 'host=... user=... dbname=postgres' --rounds 3
 
 makes a database named workflows_* on that server, runs a real worker and a scheduler, prints tasks
-per second (medians) and ratios, and drops what it made. The role must be allowed to create
-databases.
+per second and ratios within a round (medians), and drops what it made. The role must be allowed to
+create databases.
 
 - steady: a producer and a worker at once, 8 tasks in each call: submit_tasks against
   submit_workflow with a chain, and with a diamond (1 - 6 - 1); and 200 tasks in each call:
@@ -209,11 +209,12 @@ def main() -> None:
         for _ in range(given.rounds):
             for name, measure in parts(bench, given.tasks, given.width).items():
                 rates.setdefault(name, []).append(measure())
-    base = 1.0
+    base: list[float] = []
     for name, found in rates.items():
+        base = found if name.startswith("plain") else base
+        ratio = statistics.median(one / other for one, other in zip(found, base, strict=True))
         rate = statistics.median(found)
-        base = rate if name.startswith("plain") else base
-        print(f"{name:28} {rate:8,.0f}/s  {rate / base:5.0%}  {[round(one) for one in found]}")
+        print(f"{name:28} {rate:8,.0f}/s  {ratio:5.0%}  {[round(one) for one in found]}")
 
 
 if __name__ == "__main__":
