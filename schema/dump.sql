@@ -1658,6 +1658,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
 --   plpgsql, volatile
 
+-- function skiplane._store_alike(b skiplane.workflow_batch, t skiplane.task) returns void
+--   plpgsql, volatile
+
 -- function skiplane._store_batch(b skiplane.workflow_batch) returns void
 --   plpgsql, volatile
 

@@ -9,6 +9,15 @@ begin
     if array_remove(b.delays, null) <> '{}' then
         v_delays := array(select (b.delays)[n.number] from unnest(b.numbers) with ordinality as n (number, ord) order by n.ord);
     end if;
+    if cardinality(b.froms) <= 50 then
+        -- For each task a look at all dependencies: for few that is less than to join.
+        insert into skiplane.workflow_task (id, shard, day, workflow_id, name, run_when, delay_s, parents, children)
+        select x.id, b.shard, b.day, x.owner, x.name, x.run_when, x.delay_s,
+            nullif(array(select (b.ids)[e.source] from unnest(b.froms, b.tos) as e (source, target) where e.target = x.ord), '{}'),
+            nullif(array(select (b.ids)[e.target] from unnest(b.froms, b.tos) as e (source, target) where e.source = x.ord), '{}')
+        from unnest(b.ids, b.owners, b.names, b.triggers, v_delays) with ordinality as x (id, owner, name, run_when, delay_s, ord);
+        return;
+    end if;
     insert into skiplane.workflow_task (id, shard, day, workflow_id, name, run_when, delay_s, parents, children)
     select x.id, b.shard, b.day, x.owner, x.name, x.run_when, x.delay_s, p.ids, c.ids
     from unnest(b.ids, b.owners, b.names, b.triggers, v_delays) with ordinality as x (id, owner, name, run_when, delay_s, ord)
@@ -46,14 +55,45 @@ $$;
 
 comment on function skiplane._template_lanes(smallint, skiplane.task[]) is 'The lane of each template.';
 
+create or replace function skiplane._store_alike(b skiplane.workflow_batch, t skiplane.task) returns void
+language plpgsql volatile
+as $$
+declare v_lane bigint := skiplane._lane_for(b.shard, t.queue, t.priority, t.tenant_id, t.task_type, t.concurrency_key);
+begin
+    insert into skiplane.task (
+        id, shard, day, task_type, queue, priority, tenant_id, concurrency_key, estimate, payload, max_retries,
+        retry_backoff, retry_delay_s, retry_max_delay_s, retry_jitter, timeout_s, expires_at,
+        callback_url, metadata, workflow_id, scheduled_at, created_at)
+    select n.id, b.shard, t.day, t.task_type, t.queue, t.priority, t.tenant_id, t.concurrency_key, t.estimate,
+        n.payload, t.max_retries, t.retry_backoff, t.retry_delay_s, t.retry_max_delay_s, t.retry_jitter,
+        t.timeout_s, t.expires_at, t.callback_url, t.metadata, n.owner, t.scheduled_at, t.created_at
+    from unnest(b.ids, b.owners, b.payloads) as n (id, owner, payload);
+    insert into skiplane.ready (id, shard, lane, due_at, estimate, day, attempt, fence, expires_at)
+    select n.id, b.shard, v_lane, b.created_at, coalesce(t.estimate, 2147483647), b.day, 0, 0, t.expires_at
+    from unnest(b.ids, b.waiting) as n (id, waiting) where n.waiting = 0;
+    insert into skiplane.blocked (id, shard, day, lane, estimate, expires_at, run_when, waiting)
+    select n.id, b.shard, b.day, v_lane, t.estimate, t.expires_at, n.run_when, n.waiting
+    from unnest(b.ids, b.waiting, b.triggers) as n (id, waiting, run_when) where n.waiting > 0;
+    perform skiplane._wake(t.queue);
+end
+$$;
+
+comment on function skiplane._store_alike(skiplane.workflow_batch, skiplane.task) is
+'_store_members where all tasks have the same options and wait for no time.';
+
 create or replace function skiplane._store_members(b skiplane.workflow_batch) returns void
 language plpgsql volatile
 as $$
 declare
-    v_lanes bigint[] := skiplane._template_lanes(b.shard, b.templates);
+    v_lanes bigint[];
     v_estimates integer[];
     v_expiries timestamptz[];
 begin
+    if cardinality(b.templates) = 1 and not (b.later)[1] and (b.delays)[1] is null then
+        perform skiplane._store_alike(b, (b.templates)[1]);
+        return;
+    end if;
+    v_lanes := skiplane._template_lanes(b.shard, b.templates);
     for v_number in 1 .. cardinality(b.templates) loop
         v_estimates[v_number] := (b.templates)[v_number].estimate;
         v_expiries[v_number] := (b.templates)[v_number].expires_at;

@@ -10,11 +10,11 @@ begin
     if p_definition is null or jsonb_typeof(p_tasks) is distinct from 'array' then
         return;
     end if;
-    select jsonb_agg(case jsonb_typeof(x.value) when 'object' then x.value - 'payload' end order by x.ord),
-        array_agg(coalesce(x.value -> 'payload', '{}')::json order by x.ord),
+    select jsonb_agg(case jsonb_typeof(x.value) when 'object' then x.value - 'payload' end),
+        array_agg(coalesce(x.value -> 'payload', '{}')::json),
         bool_and(coalesce(pg_column_size(x.value -> 'payload') <= 32768 and not skiplane._is_beyond_json(x.value -> 'payload'), true))
     into v_definition, payloads, fine
-    from jsonb_array_elements(p_tasks) with ordinality as x (value, ord);
+    from jsonb_array_elements(p_tasks) as x (value);
     fine := coalesce(fine and v_definition = p_definition, false);
 end
 $$;
