@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from .config import load_config
 from .declare import Declaring
+from .declare_schedules import DeclaringSchedules
 from .handle import ResultWaiter
 from .schedules import Cron
 from .schema.errors import Unavailable
@@ -20,7 +21,7 @@ from .verbs import Verbs
 from .workflows.verbs import WorkflowVerbs
 
 
-class Skiplane(Declaring, Verbs, WorkflowVerbs, Steering):
+class Skiplane(Declaring, DeclaringSchedules, Verbs, WorkflowVerbs, Steering):
     """An app: its tasks, and the database in which they wait.
 
     Nothing is opened before it is needed, so an app may be made at import time.
@@ -36,7 +37,8 @@ class Skiplane(Declaring, Verbs, WorkflowVerbs, Steering):
     def __init__(
         self, dsn: str | None = None, *, pool_size: int = 10, prepare: bool | None = None
     ) -> None:
-        super().__init__()
+        Declaring.__init__(self)
+        DeclaringSchedules.__init__(self)
         self._given_dsn = dsn
         self._size = pool_size
         self._prepare = prepare

@@ -6,12 +6,13 @@ history; without one it is the database's user.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from uuid import UUID
 
+from .declare_schedules import SyncingSchedules, template
+from .schedule_options import ScheduleOptions
 from .schema import cron_calls, cron_steps
 from .schema.call import Call
-from .schema.options import Seconds, TaskOptions
 from .schema.records import TaskRecord
 from .schema.schedule_records import Fire, ScheduleRecord
 from .task import Task
@@ -23,20 +24,6 @@ Schedules = list[ScheduleRecord]  # inside the class, `list` is the verb
 Fires = list[Fire]
 Times = list[datetime]
 CronId = UUID | str
-
-
-class ScheduleOptions(TaskOptions, total=False):
-    """What a schedule may set, beside the options of its tasks. None: the default."""
-
-    timezone: str
-    overlap_policy: Literal["skip", "queue", "cancel_running"]
-    missed_policy: Literal["skip", "once", "all"]
-    missed_limit: int
-    jitter: Seconds
-    start_at: datetime | None
-    end_at: datetime | None
-    enabled: bool
-    tenant: str
 
 
 class ScheduleChanges(ScheduleOptions, total=False):
@@ -57,7 +44,7 @@ class ScheduleFilter(TypedDict, total=False):
     cursor: str | None
 
 
-class Cron:
+class Cron(SyncingSchedules):
     """The verbs of schedules."""
 
     def __init__(self, app: "Skiplane") -> None:
@@ -302,8 +289,6 @@ def _creating(
     options: Mapping[str, Any],
     actor: str | None,
 ) -> cron_steps.Steps[ScheduleRecord]:
-    fields = {**options, "cron_expression": cron_expression}
-    if isinstance(task, str):
-        return cron_steps.create(name, task, payload, fields, actor)
-    checked = task.checked_payload(payload)
-    return cron_steps.create(name, task.name, checked, {**task.given_options(), **fields}, actor)
+    task_type, checked, fields = template(task, payload, {**options})
+    fields["cron_expression"] = cron_expression
+    return cron_steps.create(name, task_type, checked, fields, actor)

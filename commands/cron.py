@@ -14,6 +14,7 @@ from ..schema.cron_calls import Times
 from ..schema.schedule_records import ScheduleRecord
 from .cron_options import given_options, name_and_tenant, no_value, schedule_options
 from .cron_show import show_fires, show_history, show_schedule, show_schedules
+from .cron_sync import sync
 from .database import Database, database
 from .options import configured
 from .output import console, fail, json_option, print_json, utc_text
@@ -28,6 +29,9 @@ def cron() -> None:
     A schedule is named by its name, with --tenant where that is not the default
     one, or by its id.
     """
+
+
+cron.add_command(sync)
 
 
 @cron.command()

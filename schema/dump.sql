@@ -87,6 +87,31 @@ create type skiplane.task_status as enum (
     'DEAD'
 );
 
+create type skiplane.workflow_batch as (
+    shard smallint,
+    day date,
+    created_at timestamp with time zone,
+    workflows uuid[],
+    titles text[],
+    tenants text[],
+    counts integer[],
+    keys text[],
+    metadata jsonb[],
+    definitions jsonb[],
+    ids uuid[],
+    owners uuid[],
+    names text[],
+    triggers text[],
+    waiting integer[],
+    payloads json[],
+    numbers integer[],
+    froms integer[],
+    tos integer[],
+    templates skiplane.task[],
+    delays double precision[],
+    later boolean[]
+);
+
 -- Sequences
 
 create sequence skiplane.lease_number as bigint;
@@ -491,6 +516,7 @@ create table skiplane.schedule (
     timeout_s double precision,
     callback_url text,
     metadata jsonb,
+    owner text,
     version integer default 1 not null,
     created_at timestamp with time zone not null,
     constraint schedule_tenant_id_name_shard_key UNIQUE (tenant_id, name, shard),
@@ -835,6 +861,8 @@ CREATE INDEX rollup_total_at ON skiplane.rollup_total USING btree (at);
 
 CREATE INDEX schedule_due ON skiplane.schedule USING btree (shard, next_fire_time) WHERE (next_fire_time IS NOT NULL);
 
+CREATE INDEX schedule_owner ON skiplane.schedule USING btree (owner, tenant_id, name) WHERE (owner IS NOT NULL);
+
 CREATE INDEX schedule_unread ON skiplane.schedule USING btree (shard, id) WHERE ((next_fire_time IS NULL) AND (status = 'ACTIVE'::text));
 
 CREATE INDEX schedule_unusual ON skiplane.schedule USING btree (status, id) WHERE (status <> 'ACTIVE'::text);
@@ -896,6 +924,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --     last_task_id uuid
 --     queued integer
 --     version integer
+--     owner text
 --   granted: select to skiplane_operator, select to skiplane_reader
 
 -- view skiplane.dead_letter_queue
@@ -969,10 +998,16 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- Functions
 
+-- function skiplane._accepted(p_id uuid, p_name text, p_now timestamp with time zone, p_ids uuid[], p_names text[], p_numbers integer[], p_waiting integer[], p_later boolean[]) returns jsonb
+--   plpgsql, volatile
+
 -- function skiplane._activate(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile
 
 -- function skiplane._active_day(p_now timestamp with time zone) returns date
+--   plpgsql, volatile
+
+-- function skiplane._add_workflow(b skiplane.workflow_batch, p_ids uuid[], p_name text, p_tenant_id text, p_key text, p_metadata jsonb, p_definition jsonb, p_names text[], p_triggers text[], p_payloads json[], p_waiting integer[], p_froms integer[], p_tos integer[], p_numbers integer[]) returns skiplane.workflow_batch
 --   plpgsql, volatile
 
 -- function skiplane._adopt_running(p_kind text, p_name text, p_shard smallint) returns boolean
@@ -1086,6 +1121,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._check_within(p_within text, p_tenant_id text) returns void
 --   plpgsql, immutable
 
+-- function skiplane._check_workflows(p_workflows jsonb) returns void
+--   plpgsql, volatile
+
 -- function skiplane._claim_document(p_ids uuid[], p_days date[], p_attempts smallint[], p_fences integer[], p_shard smallint, OUT tasks text, OUT least_timeout double precision, OUT workflows boolean, OUT callbacks boolean) returns record
 --   plpgsql, volatile
 
@@ -1112,6 +1150,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._count_failure(p_task_type text, p_begun_at timestamp with time zone) returns void
 --   plpgsql, volatile
+
+-- function skiplane._count_parents(p_tasks integer, p_tos integer[]) returns integer[]
+--   plpgsql, immutable
 
 -- function skiplane._count_successes(p_hold_ids uuid[], p_hold_gates text[], p_left uuid[], p_succeeded uuid[], p_claimed_at timestamp with time zone) returns void
 --   plpgsql, volatile
@@ -1154,6 +1195,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._due_time(p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_now timestamp with time zone) returns timestamp with time zone
 --   plpgsql, volatile
+
+-- function skiplane._duplicate_workflow(p_id uuid) returns jsonb
+--   sql, volatile
 
 -- function skiplane._earliest_kill(p_lease skiplane.lease) returns timestamp with time zone
 --   sql, stable
@@ -1488,6 +1532,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._read_cursor(p_cursor text) returns uuid
 --   plpgsql, immutable
 
+-- function skiplane._read_declarations(p_schedules jsonb, p_now timestamp with time zone) returns skiplane.schedule[]
+--   plpgsql, volatile
+
+-- function skiplane._read_declared(p_object jsonb, p_now timestamp with time zone) returns skiplane.schedule
+--   plpgsql, volatile
+
 -- function skiplane._read_failures(p_failures text) returns jsonb
 --   plpgsql, immutable
 
@@ -1557,6 +1607,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._reserve_keys(p_tenant_id text, p_keys text[], p_ids uuid[], p_fingerprints bytea[], p_now timestamp with time zone) returns uuid[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._reserve_workflow_key(p_tenant_id text, p_key text, p_id uuid, p_name text, p_tasks jsonb, p_now timestamp with time zone) returns uuid
+--   plpgsql, volatile
+
 -- function skiplane._retry_dead_members(p_task_type text, p_queue text, p_tenant_id text, p_limit integer, p_actor text) returns integer
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
@@ -1567,6 +1620,12 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_nestloop=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._running(p_gate text) returns integer
+--   sql, stable
+
+-- function skiplane._same_shape(p_tasks jsonb, p_definition jsonb, OUT fine boolean, OUT payloads json[]) returns record
+--   plpgsql, stable
+
+-- function skiplane._schedule_changes(p_stored skiplane.schedule, p_declared skiplane.schedule, p_enabled boolean) returns jsonb
 --   sql, stable
 
 -- function skiplane._schedule_document(s skiplane.schedule) returns jsonb
@@ -1590,17 +1649,29 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._settled_at(p_shard smallint) returns timestamp with time zone
 --   sql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._shifted(p_places integer[], p_by integer) returns integer[]
+--   plpgsql, immutable
+
 -- function skiplane._start_fires(p_rows skiplane.timer[], p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile
 
 -- function skiplane._step_blocked(p_ids uuid[], p_ended integer[], p_failed integer[], p_skipped integer[], p_why text[], p_workflows uuid[], p_shard smallint, OUT ids uuid[], OUT kinds text[], OUT reasons text[], OUT workflows uuid[]) returns record
 --   plpgsql, volatile
 
--- function skiplane._store_graph(p_ids uuid[], p_day date, p_names text[], p_triggers text[], p_froms integer[], p_tos integer[], p_delays double precision[]) returns void
+-- function skiplane._store_alike(b skiplane.workflow_batch, t skiplane.task) returns void
 --   plpgsql, volatile
 
--- function skiplane._store_members(p_ids uuid[], p_templates skiplane.task[], p_numbers integer[], p_delays double precision[], p_later boolean[], p_waiting integer[], p_triggers text[], p_payloads json[]) returns void
+-- function skiplane._store_batch(b skiplane.workflow_batch) returns void
 --   plpgsql, volatile
+
+-- function skiplane._store_graph(b skiplane.workflow_batch) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_members(b skiplane.workflow_batch) returns void
+--   plpgsql, volatile
+
+-- function skiplane._store_schedule(p_schedule skiplane.schedule, p_now timestamp with time zone, p_actor text) returns skiplane.schedule
+--   plpgsql, volatile, jit=off, enable_seqscan=off
 
 -- function skiplane._store_task_type(p_task_type text, p_given jsonb, p_by_app boolean, p_actor text) returns boolean
 --   plpgsql, volatile
@@ -1632,6 +1703,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._sweep_rollup(p_now timestamp with time zone, p_shard smallint) returns void
 --   plpgsql, volatile, jit=off, enable_seqscan=off
 
+-- function skiplane._sync_schedule(p_owner text, p_id uuid, p_declared skiplane.schedule, p_enabled boolean, p_dry_run boolean, p_adopt boolean, p_now timestamp with time zone, p_actor text) returns jsonb
+--   plpgsql, volatile, jit=off, enable_seqscan=off
+
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
@@ -1648,6 +1722,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 --   sql, stable
 
 -- function skiplane._task_template(p_task_type text, p_queue text, p_priority text, p_scheduled_at timestamp with time zone, p_delay_seconds double precision, p_max_retries integer, p_retry_backoff text, p_retry_delay_seconds double precision, p_retry_max_delay_seconds double precision, p_retry_jitter text, p_timeout_seconds double precision, p_estimated_duration_seconds double precision, p_concurrency_key text, p_expires_at timestamp with time zone, p_callback_url text, p_metadata jsonb, p_now timestamp with time zone) returns skiplane.task
+--   plpgsql, volatile
+
+-- function skiplane._template_lanes(p_shard smallint, p_templates skiplane.task[], OUT lanes bigint[]) returns bigint[]
 --   plpgsql, volatile
 
 -- function skiplane._text_field(p_object jsonb, p_field text, p_default text) returns text
@@ -2064,6 +2141,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane.submit_workflow(p_name text, p_tasks jsonb, p_idempotency_key text DEFAULT NULL::text, p_metadata jsonb DEFAULT NULL::jsonb) returns jsonb
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer
 
+-- function skiplane.submit_workflows(p_workflows jsonb) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, plan_cache_mode=force_generic_plan, granted to skiplane_operator skiplane_producer
+
 -- function skiplane.sweep_flow(p_limit integer DEFAULT 1000) returns integer
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, granted to skiplane_worker
 
@@ -2072,6 +2152,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane.sweep_leases(p_limit integer DEFAULT 20, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT returned integer, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker
+
+-- function skiplane.sync_cron_tasks(p_owner text, p_schedules jsonb, p_dry_run boolean DEFAULT false, p_adopt boolean DEFAULT false, p_actor text DEFAULT NULL::text) returns SETOF jsonb
+--   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, granted to skiplane_operator skiplane_producer
 
 -- function skiplane.take_due_schedules(p_limit integer DEFAULT 200, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_shard smallint DEFAULT 0, OUT taken_at timestamp with time zone, OUT due json, OUT next_due_seconds double precision, OUT after timestamp with time zone) returns record
 --   plpgsql, volatile, security definer, search_path=pg_catalog, pg_temp, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan, granted to skiplane_worker

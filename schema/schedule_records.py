@@ -18,6 +18,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
             created or changed it, until a scheduler has read the expression.
         last_fire_time: When it last was to fire; ``last_fired_at`` is when it did.
         queued: Tasks that wait until the one before them has ended.
+        owner: The app whose code declares it; None for what a caller has made.
         version: Pass it to an edit; every change raises it.
         cursor: The schedule's place in a list.
     """
@@ -55,10 +56,27 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     callback_url: str | None = None
     metadata: Any = None
     tenant_id: str = "default"
+    owner: str | None = None
     version: int = 0
     created_at: datetime | None = None
     actions: list[Action] = []
     cursor: str | None = None
+
+
+class ScheduleChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sync did to one schedule, or would do.
+
+    Attributes:
+        change: create, edit, adopt, delete, or none.
+        cron_id: None for one that a dry run would create.
+        fields: What an edit changes: for each field an object with ``from`` and ``to``.
+    """
+
+    name: str
+    tenant_id: str
+    change: str
+    cron_id: UUID | None = None
+    fields: dict[str, Any] = {}
 
 
 class Fire(msgspec.Struct, frozen=True, kw_only=True):

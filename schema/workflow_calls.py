@@ -1,6 +1,6 @@
 """The calls of those who submit workflows, look at them and steer them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -56,6 +56,39 @@ def submit_documents(
         },
         repeatable="idempotency_key" in given,
     )
+
+
+def submit_workflows(
+    flows: Iterable[tuple[str, Sequence[bytes], Mapping[str, Any]]],
+) -> Call[list[SubmittedWorkflow]]:
+    """Submit many workflows, all or nothing.
+
+    Args:
+        flows: For each its name, its tasks as JSON objects, and its options as for
+            submit_documents.
+
+    Raises:
+        InvalidInput: Something in them cannot be sent.
+    """
+    return call(
+        "submit_workflows",
+        "submit_workflows::text",
+        lambda rows: [msgspec.json.decode(row[0], type=SubmittedWorkflow) for row in rows],
+        {"workflows": ("jsonb", msgspec.json.encode([_whole(*flow) for flow in flows]).decode())},
+    )
+
+
+def _whole(name: str, documents: Sequence[bytes], options: Mapping[str, Any]) -> dict[str, Any]:
+    given = read_options(options)
+    document: dict[str, Any] = {
+        "workflow_name": check_text("workflow_name", name),
+        "tasks": [msgspec.Raw(task) for task in documents],
+    }
+    if "idempotency_key" in given:
+        document["idempotency_key"] = given["idempotency_key"]
+    if "metadata" in given:
+        document["metadata"] = msgspec.Raw(given["metadata"].encode())
+    return document
 
 
 def _document(task: Any, where: str) -> bytes:

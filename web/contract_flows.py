@@ -63,6 +63,7 @@ _SCHEDULE_VIEW = {
     "max_retries": 2,
     "metadata": None,
     "tenant_id": "default",
+    "owner": None,
     "version": 1,
     "created_at": "2026-04-03T17:21:09.812345Z",
 }

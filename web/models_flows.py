@@ -102,6 +102,7 @@ class ScheduleView(msgspec.Struct, kw_only=True):
     max_retries: int
     metadata: dict[str, Any] | None
     tenant_id: str
+    owner: str | None
     version: int
     created_at: datetime
 

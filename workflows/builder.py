@@ -181,9 +181,16 @@ class Workflow:
     def _call(
         self, key: str | None, tenant: str | None, metadata: Mapping[str, Any] | None
     ) -> Call[SubmittedWorkflow]:
-        documents = [node.document(index) for index, node in enumerate(self.nodes.values())]
         options: dict[str, Any] = {"idempotency_key": key, "metadata": metadata, "tenant": tenant}
-        return submit_documents(self.name, documents, options)
+        return submit_documents(self.name, self.documents(), options)
+
+    def documents(self) -> list[bytes]:
+        """Give its tasks as they are sent.
+
+        Raises:
+            InvalidInput: One of them cannot be sent.
+        """
+        return [node.document(index) for index, node in enumerate(self.nodes.values())]
 
     def _known_app(self) -> "Skiplane":
         if self._app is None:

@@ -4,14 +4,15 @@ Every verb takes ``connection``, as in submitting. ``reason`` and ``actor`` are
 kept in the workflow's history; without an actor it is the database's user.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from uuid import UUID
 
 from ..schema import workflow_calls as calls
-from ..schema.call import as_uuid
-from ..schema.workflow_records import WorkflowGraph, WorkflowRecord
+from ..schema.call import Call, as_uuid
+from ..schema.errors import InvalidInput
+from ..schema.workflow_records import SubmittedWorkflow, WorkflowGraph, WorkflowRecord
 from ..submitting import Submitting
 from .builder import Workflow
 from .handle import WorkflowHandle
@@ -88,6 +89,55 @@ class WorkflowVerbs(Submitting):
         answer = self.run_sync(calls.submit_workflow(name, tasks, options), connection)
         app = cast("Skiplane", self)
         return WorkflowHandle(app, answer.workflow_id, answer, pending=connection is not None)
+
+    async def submit_workflows(
+        self,
+        flows: Iterable[Workflow],
+        *,
+        idempotency_keys: Sequence[str | None] | None = None,
+        tenant: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        connection: Any = None,
+    ) -> list[WorkflowHandle]:
+        """Submit many workflows in one round trip: all or none.
+
+        Several times as fast as one by one, most of all for workflows that follow
+        each other and differ only in the arguments of their tasks.
+
+        Args:
+            flows: Up to 10,000 workflows, as the builder has made them.
+            idempotency_keys: A key, or None, for each.
+            tenant: Tenant of all of them.
+            metadata: Goes to every task.
+            connection: Submit inside the transaction that is open there.
+
+        Returns:
+            Their handles, in order.
+
+        Raises:
+            InvalidInput: One of them is refused; the field names its place.
+            IdempotencyConflict: A key was used with another body.
+        """
+        call = _many(flows, idempotency_keys, tenant, metadata)
+        return self._handles(await self.run(call, connection), connection)
+
+    def submit_workflows_sync(
+        self,
+        flows: Iterable[Workflow],
+        *,
+        idempotency_keys: Sequence[str | None] | None = None,
+        tenant: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        connection: Any = None,
+    ) -> list[WorkflowHandle]:
+        """Do what ``submit_workflows`` does, without an event loop."""
+        call = _many(flows, idempotency_keys, tenant, metadata)
+        return self._handles(self.run_sync(call, connection), connection)
+
+    def _handles(self, answers: list[SubmittedWorkflow], connection: Any) -> list[WorkflowHandle]:
+        app = cast("Skiplane", self)
+        pending = connection is not None
+        return [WorkflowHandle(app, one.workflow_id, one, pending=pending) for one in answers]
 
     async def get_workflow(
         self, workflow_id: UUID | str, *, connection: Any = None
@@ -182,3 +232,24 @@ class WorkflowVerbs(Submitting):
     ) -> WorkflowRecord:
         """Do what ``retry_workflow`` does, without an event loop."""
         return self.run_sync(calls.retry_workflow(workflow_id, reason, actor), connection)
+
+
+def _many(
+    flows: Iterable[Workflow],
+    keys: Sequence[str | None] | None,
+    tenant: str | None,
+    metadata: Mapping[str, Any] | None,
+) -> Call[list[SubmittedWorkflow]]:
+    flows = list(flows)
+    if keys is not None and len(keys) != len(flows):
+        raise InvalidInput(
+            f"There are {len(keys)} keys for {len(flows)} workflows.",
+            "idempotency_keys",
+            str(len(keys)),
+            "Give one, or None, for each.",
+        )
+    shared = {"tenant": tenant, "metadata": metadata}
+    return calls.submit_workflows(
+        (flow.name, flow.documents(), {**shared, "idempotency_key": key})
+        for flow, key in zip(flows, keys or [None] * len(flows), strict=True)
+    )

@@ -133,7 +133,7 @@ begin
             r.failure);
     end loop;
     if l.workflows then
-        perform skiplane._release_dependents(l.ids, p_shard, v_whole and v_stored);
+        perform skiplane._release_dependents(l.ids, p_shard, v_failures is null and v_stored);
     end if;
     if l.ids = v_all then
         return '{}';

@@ -1,5 +1,33 @@
 -- What callers do to schedules. Each locks the schedule's row first; the scheduler skips a locked row and comes back.
 
+create or replace function skiplane._store_schedule(p_schedule skiplane.schedule, p_now timestamptz, p_actor text)
+returns skiplane.schedule language plpgsql volatile
+    set jit = off set enable_seqscan = off
+as $$
+declare s skiplane.schedule := p_schedule;
+begin
+    if s.end_at <= p_now then
+        perform skiplane._refuse('SK001', 'end_at', s.end_at::text, 'end_at has passed', 'give a later end_at, or none');
+    end if;
+    s.shard := skiplane._pick_shard(s.tenant_id, s.name);
+    s.id := skiplane._new_id(s.shard, p_now);
+    s.since := p_now;
+    s.created_at := p_now;
+    s.version := 1;
+    s.queued := 0;
+    s.next_fire_time := skiplane._check_next(s.next_fire_time, s, p_now);
+    insert into skiplane.schedule select s.* on conflict (tenant_id, name, shard) do nothing;
+    if not found then
+        perform skiplane._refuse('SK003', 'name', s.name, 'there is a schedule of this name', 'edit that one, or take another name');
+    end if;
+    perform skiplane._log_action(s.id, p_actor, 'create', case when s.owner is not null then jsonb_build_object('owner', s.owner) end);
+    return s;
+end
+$$;
+
+comment on function skiplane._store_schedule(skiplane.schedule, timestamptz, text) is
+'Stores a schedule that _read_schedule has checked; its next_fire_time is what the caller has computed.';
+
 create or replace function skiplane.create_cron_task(
     p_name text, p_cron_expression text, p_task_type text, p_payload jsonb default '{}', p_timezone text default 'UTC',
     p_overlap_policy text default 'skip', p_missed_policy text default 'once', p_missed_limit integer default 10,
@@ -31,25 +59,11 @@ begin
         'retry_max_delay_seconds', p_retry_max_delay_seconds, 'retry_jitter', p_retry_jitter,
         'timeout_seconds', p_timeout_seconds, 'estimated_duration_seconds', p_estimated_duration_seconds,
         'concurrency_key', p_concurrency_key, 'callback_url', p_callback_url, 'metadata', p_metadata)), v_now);
-    if s.end_at <= v_now then
-        perform skiplane._refuse('SK001', 'end_at', p_end_at::text, 'end_at has passed', 'give a later end_at, or none');
-    end if;
     perform skiplane._check_json('payload', p_payload::text, 1048576);
     s.payload := coalesce(p_payload, 'null')::json;
     s.name := p_name;
-    s.shard := skiplane._pick_shard(s.tenant_id, p_name);
-    s.id := skiplane._new_id(s.shard, v_now);
-    s.since := v_now;
-    s.created_at := v_now;
-    s.version := 1;
-    s.queued := 0;
-    s.next_fire_time := skiplane._check_next(p_next_fire_time, s, v_now);
-    insert into skiplane.schedule select s.* on conflict (tenant_id, name, shard) do nothing;
-    if not found then
-        perform skiplane._refuse('SK003', 'name', p_name, 'there is a schedule of this name', 'edit that one, or take another name');
-    end if;
-    perform skiplane._log_action(s.id, p_actor, 'create', null);
-    return skiplane._schedule_document(s);
+    s.next_fire_time := p_next_fire_time;
+    return skiplane._schedule_document(skiplane._store_schedule(s, v_now, p_actor));
 end
 $$;
 

@@ -23,7 +23,7 @@ as $$
     select jsonb_build_object('cron_id', s.id, 'name', s.name, 'payload', s.payload, 'status', s.status, 'reason', s.reason,
         'next_fire_time', skiplane._utc_text(s.next_fire_time), 'last_fire_time', skiplane._utc_text(s.last_fire_time),
         'last_fired_at', skiplane._utc_text(s.last_fired_at), 'last_task_id', s.last_task_id, 'queued', s.queued,
-        'tenant_id', s.tenant_id, 'version', s.version, 'created_at', skiplane._utc_text(s.created_at), 'cursor', s.id)
+        'tenant_id', s.tenant_id, 'owner', s.owner, 'version', s.version, 'created_at', skiplane._utc_text(s.created_at), 'cursor', s.id)
         || skiplane._schedule_options(s)
 $$;
 

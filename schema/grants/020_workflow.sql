@@ -5,7 +5,8 @@ grant execute on function
 to skiplane_reader, skiplane_producer, skiplane_worker, skiplane_operator;
 grant select on skiplane.workflows to skiplane_reader, skiplane_operator;
 
-grant execute on function skiplane.submit_workflow(text, jsonb, text, jsonb), skiplane.cancel_workflow(uuid, text, text)
+grant execute on function
+    skiplane.submit_workflow(text, jsonb, text, jsonb), skiplane.submit_workflows(jsonb), skiplane.cancel_workflow(uuid, text, text)
 to skiplane_producer, skiplane_operator;
 
 grant execute on function skiplane.retry_workflow(uuid, text, text) to skiplane_operator;

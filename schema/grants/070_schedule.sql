@@ -10,7 +10,7 @@ grant execute on function
         double precision, text, text, jsonb, timestamptz, text),
     skiplane.edit_cron_task(uuid, integer, jsonb, timestamptz, text), skiplane.pause_cron_task(uuid, text, text),
     skiplane.resume_cron_task(uuid, timestamptz, text), skiplane.run_cron_task(uuid, text),
-    skiplane.delete_cron_task(uuid, text)
+    skiplane.delete_cron_task(uuid, text), skiplane.sync_cron_tasks(text, jsonb, boolean, boolean, text)
 to skiplane_producer, skiplane_operator;
 
 -- The scheduler's own.

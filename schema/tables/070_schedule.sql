@@ -37,6 +37,7 @@ create table skiplane.schedule (
     timeout_s double precision,
     callback_url text,
     metadata jsonb,
+    owner text,
     version integer not null default 1,
     created_at timestamptz not null,
     check (next_fire_time is null or status = 'ACTIVE'),
@@ -86,6 +87,7 @@ comment on column skiplane.schedule.retry_jitter is 'As in task.';
 comment on column skiplane.schedule.timeout_s is 'As in task.';
 comment on column skiplane.schedule.callback_url is 'As in task.';
 comment on column skiplane.schedule.metadata is 'As in task; each task also gets cron_id, cron_name and fire_time.';
+comment on column skiplane.schedule.owner is 'App whose code declares it and whose sync keeps it so; NULL = made by a caller.';
 comment on column skiplane.schedule.version is 'Grows with each change by somebody; an edit names the version that it saw.';
 comment on column skiplane.schedule.created_at is 'When it was created.';
 
@@ -93,6 +95,7 @@ comment on column skiplane.schedule.created_at is 'When it was created.';
 create index schedule_due on skiplane.schedule (shard, next_fire_time) where next_fire_time is not null;
 create index schedule_unread on skiplane.schedule (shard, id) where next_fire_time is null and status = 'ACTIVE';
 create index schedule_waiting on skiplane.schedule (shard, check_at) where check_at is not null;
+create index schedule_owner on skiplane.schedule (owner, tenant_id, name) where owner is not null;
 create index schedule_unusual on skiplane.schedule (status, id) where status <> 'ACTIVE';
 
 alter table skiplane.schedule set (

@@ -113,3 +113,31 @@ alter table skiplane.blocked set (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_vacuum_insert_scale_factor = 0.5
 );
+
+create type skiplane.workflow_batch as (
+    shard smallint,
+    day date,
+    created_at timestamptz,
+    workflows uuid[],
+    titles text[],
+    tenants text[],
+    counts integer[],
+    keys text[],
+    metadata jsonb[],
+    definitions jsonb[],
+    ids uuid[],
+    owners uuid[],
+    names text[],
+    triggers text[],
+    waiting integer[],
+    payloads json[],
+    numbers integer[],
+    froms integer[],
+    tos integer[],
+    templates skiplane.task[],
+    delays double precision[],
+    later boolean[]
+);
+
+comment on type skiplane.workflow_batch is
+'Workflows of one shard on their way into the tables: one element of workflows to definitions for each workflow, of ids to numbers for each task (owners: its workflow, numbers: its template), of froms and tos for each dependency, as places in ids.';

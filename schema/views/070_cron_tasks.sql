@@ -27,7 +27,8 @@ select
     s.last_fire_time,
     s.last_task_id,
     s.queued,
-    s.version
+    s.version,
+    s.owner
 from skiplane.schedule s;
 
 comment on view skiplane.cron_tasks is 'Cron schedules with their state; a filter on cron_id, or on tenant_id with name, is answered from an index.';

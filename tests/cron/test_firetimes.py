@@ -1,6 +1,9 @@
 """When schedules fire: tables of expected times."""
 # ruff: noqa: E501 - tables
 
+import os
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -162,6 +165,18 @@ def test_zone_that_is_no_iana_name_is_refused(zone: str):
 def test_zone_in_the_wrong_case_is_refused_with_the_right_one():
     with pytest.raises(InvalidInput, match="America/New_York"):
         FireTimes("0 0 * * *", "america/new_york")
+
+
+def test_zones_are_known_where_the_system_has_none():
+    code = (
+        "from datetime import UTC, datetime; from skiplane.firetimes import preview;"
+        f"print(*preview('30 2 * * *', '{BERLIN}', datetime(2026, 3, 28, tzinfo=UTC), 2))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONTZPATH": ""},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout == "2026-03-28 01:30:00+00:00 2026-03-29 01:00:00+00:00\n"
 
 
 def test_every_iana_zone_is_accepted():

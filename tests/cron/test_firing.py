@@ -7,6 +7,7 @@ import pytest
 
 from skiplane.scheduler.cron import Queued
 from skiplane.tests.cron.helpers import at, create, edit, fires, get, stand, tasks, turns
+from skiplane.tests.support import Databases
 from skiplane.tests.support.engine import Engine
 
 NEW_YORK, BERLIN = "America/New_York", "Europe/Berlin"
@@ -32,6 +33,21 @@ async def test_fires_are_those_of_the_preview(
         await turns(dsn, moment.strftime("%Y-%m-%dT%H:%M:05"))
         moment += timedelta(minutes=30)
     assert fires(engine, cron_id) == [at(time) for time in expected]
+
+
+async def test_zone_of_the_server_and_its_sessions_means_nothing(
+    databases: Databases, dsn: str, engine: Engine
+):
+    with databases.admin() as admin:
+        name = engine.conn.info.dbname
+        admin.execute(f"alter database {name} set timezone = 'Europe/London'".encode())
+    engine.conn.execute("set timezone = 'Europe/London'")
+    stand(engine, "2026-10-24T12:00:00")
+    cron_id = create(engine, "30 1 * * *", overlap_policy="queue")
+    # The hour from 00:00 to 01:00 UTC comes twice in London.
+    hours = (f"2026-10-25T{hour:02}:{minute}:05" for hour in range(4) for minute in ("00", "30"))
+    await turns(dsn, "2026-10-24T12:00:05", *hours)
+    assert fires(engine, cron_id) == [at("2026-10-25T01:30")]
 
 
 async def test_expression_is_read_and_a_bad_one_marked_with_the_reason(dsn: str, engine: Engine):

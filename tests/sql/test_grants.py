@@ -32,6 +32,7 @@ VERBS = {
     "refresh": "select skiplane.refresh_lanes()",
     "maintain": "select skiplane.maintain_partitions()",
     "create schedule": "select skiplane.create_cron_task('n', '* * * * *', 'work')",
+    "sync schedules": "select skiplane.sync_cron_tasks('app', '[]')",
     "run schedule": "select skiplane.run_cron_task(gen_random_uuid())",
     "list schedules": "select skiplane.list_cron_tasks()",
     "fire": "select skiplane.take_due_schedules()",
@@ -51,6 +52,7 @@ PRODUCE = {
     "cancel",
     "edit",
     "create schedule",
+    "sync schedules",
     "run schedule",
 }
 MAY = {

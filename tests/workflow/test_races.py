@@ -216,15 +216,41 @@ def test_release_that_fails_takes_the_end_back_with_it(first: Engine, watcher: E
     assert flow.states == "a=SUCCEEDED b=PENDING"
 
 
-def test_many_at_once_neither_deadlock_nor_lose_a_join(dsn: str, watcher: Engine):
-    """Four workers finish one task at a time, in any order, while half of the parents fail."""
-    parents = [f"p{n}" for n in range(20)]
+@pytest.mark.parametrize("how", ["timed out", "terminated"])
+def test_end_that_breaks_off_before_its_release_is_no_end(
+    first: Engine, second: Engine, watcher: Engine, how: str
+):
+    flow = Flow(watcher, "a b<a c<b")
+    one = claim(first, "a")
+    if how == "timed out":
+        first.conn.execute("set statement_timeout = '3s'")
+    with second.conn.transaction():
+        second.conn.execute(
+            "select from skiplane.workflow_state where id = %s for update", [flow.id]
+        )
+        race = finishing(first, one).wait_for_lock(watcher)
+        if how == "terminated":
+            watcher.conn.execute("select pg_terminate_backend(%s)", [race.pid])
+        with pytest.raises(psycopg.Error):
+            race.rows()
+    assert flow.states == "a=RUNNING b=BLOCKED c=BLOCKED"
+    assert stuck(watcher) == []
+    assert second.finish(one) == []
+    assert flow.states == "a=SUCCEEDED b=PENDING c=BLOCKED"
+
+
+@pytest.mark.parametrize(("count", "width"), [(10, 20), (1, 500)])
+def test_many_at_once_neither_deadlock_nor_lose_a_join(
+    dsn: str, watcher: Engine, count: int, width: int
+):
+    """Four workers finish one task at a time, in any order, while some of the parents fail."""
+    parents = [f"p{n}" for n in range(width)]
     spec = tasks(" ".join(parents))
     for number, name in enumerate(("j", "k")):
         order = parents[::-1] if number else parents
         spec += [{"name": name, "task_type": name, "dependencies": order, "trigger": "all_done"}]
     spec += [{"name": "bad", "task_type": "bad", "dependencies": parents[:5]}]
-    flows = [Flow(watcher, spec) for _ in range(10)]
+    flows = [Flow(watcher, spec) for _ in range(count)]
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -249,5 +275,5 @@ def test_many_at_once_neither_deadlock_nor_lose_a_join(dsn: str, watcher: Engine
     assert stuck(watcher) == []
     for flow in flows:
         counts = watcher.value("get_workflow", workflow_id=flow.id)["tasks"]
-        assert counts == {"SUCCEEDED": 20, "DEAD": 2, "FAILED": 1}
+        assert counts == {"SUCCEEDED": width, "DEAD": 2, "FAILED": 1}
         assert flow.status == "FAILED"

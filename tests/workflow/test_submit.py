@@ -123,6 +123,19 @@ def test_diamond_is_no_circle_in_any_order(engine: Engine, order: tuple[int, ...
     assert flow.status == "SUCCEEDED"
 
 
+def test_join_that_waits_for_the_first_task_too_runs_last(engine: Engine):
+    middle = [f"m{n}" for n in range(10)]
+    line = " ".join(["a", *(f"{name}<a" for name in middle), f"d<a,{','.join(middle)}"])
+    flow = Flow(engine, line)
+    flow.run("a")
+    for name in middle:
+        assert "d" not in ready(engine)
+        flow.run(name)
+    flow.run("d")
+    assert flow.status == "SUCCEEDED"
+    assert ready(engine) == []
+
+
 def test_dependency_that_is_named_twice_counts_once(engine: Engine):
     flow = Flow(engine, "a b d<b,b,a,b")
     flow.run("a")

@@ -21,6 +21,11 @@ ENDS = """
 # How tasks end that did not run because of others in their workflow.
 FOLLOWS = "(o.attempt = 0 and o.error_type in ('UpstreamFailed', 'Skipped'))"
 
+# Tasks of workflows that somebody has run again: a fresh budget, and what has run stays.
+RETRIED = """exists (
+    select from skiplane.workflow_task w join retry_wanted r on r.id = w.workflow_id
+    where w.id = {})"""
+
 RULES = {
     "an acknowledged task exists": """
         select a.* from acknowledged a
@@ -56,16 +61,17 @@ RULES = {
         select e.* from effect e
         left join skiplane.outcome o on o.id = e.task_id and o.fence = e.fence
         where o.id is null""",
-    "attempts grow with fences": """
+    "attempts grow with fences": f"""
         select a.id, a.fence, a.attempt from (
             select x.*, lag(x.attempt) over (partition by x.id order by x.fence) as previous
             from skiplane.attempt x) a
-        where a.attempt <= a.previous""",
-    "the outcome has the last fence": """
+        where a.attempt <= a.previous and not {RETRIED.format("a.id")}""",
+    "the outcome has the last fence": f"""
         select o.id, o.status, o.fence, a.fence
         from skiplane.outcome o join skiplane.attempt a on a.id = o.id
         where a.fence > o.fence
-            or (a.fence = o.fence and (o.status = 'SUCCEEDED' or a.attempt <> o.attempt))""",
+            or (a.fence = o.fence and (o.status = 'SUCCEEDED' or a.attempt <> o.attempt)
+                and not {RETRIED.format("a.id")})""",
     "no budget is overdrawn": """
         select t.id, t.max_retries, o.attempt
         from skiplane.task t join skiplane.outcome o on o.id = t.id
@@ -129,16 +135,17 @@ RULES = {
                     where p.status = 'CANCELLED' and p.error_type = 'Skipped') as skipped
             from unnest(m.parents) u (id) join skiplane.outcome p on p.id = u.id
         ) c
-        where o.error_type is distinct from 'Cancelled'
+        where o.error_type is distinct from 'Cancelled' and not {RETRIED.format("m.id")}
             and case when {FOLLOWS} then o.error_type else 'ran' end <> case
                 when m.run_when is null and c.failed > 0 then 'UpstreamFailed'
                 when m.run_when is null and c.skipped > 0 then 'Skipped'
                 when m.run_when = 'any_failed' and c.failed = 0 then 'Skipped' else 'ran' end""",
-    "a task of a workflow began after all that it waited for": """
+    "a task of a workflow began after all that it waited for": f"""
         select m.id, m.name, o.started_at, p.finished_at
         from skiplane.workflow_task m join skiplane.outcome o on o.id = m.id
         cross join lateral unnest(m.parents) u (id) join skiplane.outcome p on p.id = u.id
-        where m.run_when is distinct from 'any_failed' and o.started_at < p.finished_at""",
+        where m.run_when is distinct from 'any_failed' and o.started_at < p.finished_at
+            and not {RETRIED.format("m.id")}""",
 }
 
 # In one statement: one snapshot shows the whole engine at one instant.
@@ -165,6 +172,7 @@ FIGURES = """
         union all select 'most claims of one task', max(fence) from skiplane.outcome
         union all select 'workflows ' || status, count(*)
         from skiplane.workflow_state group by status
+        union all select 'workflows run again', count(*) from skiplane.action where verb = 'retry'
         union all select 'tasks ended because of others', count(*)
         from skiplane.outcome where attempt = 0 and error_type in ('UpstreamFailed', 'Skipped')
         union all select 'exactly-once writes', count(*) from effect
@@ -193,6 +201,7 @@ def broken_rules(conn: Connection, folder: Path) -> dict[str, list[tuple[Any, ..
     _load(conn, folder, "workflow_acknowledged", "id uuid, key text")
     _load(conn, folder, "cancel_wanted", "id uuid")
     _load(conn, folder, "cancelled", "id uuid")
+    _load(conn, folder, "retry_wanted", "id uuid")
     found = {
         rule: conn.execute(query.encode() + b" limit 10").fetchall()
         for rule, query in RULES.items()

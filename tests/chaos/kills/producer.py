@@ -67,12 +67,13 @@ class Producer:
         self.name = uuid.uuid4().hex
         self.number = 0
         self.cancellable: list[str] = []
+        self.flows: list[uuid.UUID] = []
 
     async def run(self, stop: asyncio.Event) -> None:
         """Submit until stopped."""
         doings = [self.one, self.delayed, self.many, self.shared, self.far, self.cancel]
-        doings += [self.graph]
-        weights = [30, 10, 6, 10, 1, 4, 8]
+        doings += [self.graph, self.graphs, self.again]
+        weights = [30, 10, 6, 10, 1, 4, 8, 2, 12]
         while not stop.is_set():
             await self.chance.choices(doings, weights)[0]()
             # The pace of the load: nothing is waited for.
@@ -145,11 +146,40 @@ class Producer:
         key = self.key()
         handle = await answered(lambda: app.submit_workflow("graph", tasks, idempotency_key=key))
         mark("workflow_acknowledged", handle.id, key)
+        self.flows.append(handle.id)
         if self.chance.random() < 0.1:
             for task in handle.tasks.values():
                 mark("cancel_wanted", task.id)
             with contextlib.suppress(Conflict):
                 await answered(lambda: app.cancel_workflow(handle.id))
+
+    async def graphs(self) -> None:
+        """Submit some workflows in one call, all with keys."""
+        flows = []
+        for _ in range(self.chance.randint(2, 20)):
+            flow = app.workflow("one of many")
+            for number in range(self.chance.randint(1, 5)):
+                one = self.node(number)
+                after = one.pop("dependencies")
+                flow.task(one.pop("task_type"), one.pop("payload"), after=after, **one)
+            flows.append(flow)
+        keys: list[str | None] = [self.key() for _ in flows]
+        handles = await answered(lambda: app.submit_workflows(flows, idempotency_keys=keys))
+        for handle, key in zip(handles, keys, strict=True):
+            mark("workflow_acknowledged", handle.id, key)
+            self.flows.append(handle.id)
+
+    async def again(self) -> None:
+        """Run again what has failed in a workflow, whatever it does at the moment."""
+        if not self.flows:
+            return
+        chosen = self.flows.pop(self.chance.randrange(len(self.flows)))
+        # Before it is tried: the producer may be killed in between.
+        mark("retry_wanted", chosen)
+        try:
+            await answered(lambda: app.retry_workflow(chosen))
+        except Conflict:
+            self.flows.append(chosen)  # nothing has failed, at least not yet
 
     def node(self, number: int) -> dict[str, Any]:
         """Make a task that waits for up to three of those before it."""

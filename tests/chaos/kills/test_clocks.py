@@ -39,15 +39,20 @@ class Host:
         self._file.write_text(shift)
 
 
-def hosts(fleet: Fleet, *shifts: str) -> list[Host]:
-    """Make a worker and a scheduler for each of the clocks, and start them."""
+def faketime() -> Path:
+    """Give the library that pretends another time."""
     # Debian's libfaketime 0.9.10 breaks absolute sleeps by the clock that it leaves alone.
     found = importlib.util.find_spec("libfaketime")
     assert found is not None
     assert found.origin is not None
     library = Path(found.origin).with_name("vendor") / "libfaketime/src/libfaketime.so.1"
     assert library.exists()
-    made = [Host(fleet.folder, library, shift) for shift in shifts]
+    return library
+
+
+def hosts(fleet: Fleet, *shifts: str) -> list[Host]:
+    """Make a worker and a scheduler for each of the clocks, and start them."""
+    made = [Host(fleet.folder, faketime(), shift) for shift in shifts]
     options = ("--lease-seconds", f"{LEASE_SECONDS:g}", "--poll-seconds", "1")
     for number, host in enumerate(made):
         env = {**fleet.env, **host.env}
