@@ -234,12 +234,7 @@ begin
         continue when x.places is null and x.rate is null;
         v_place := array_position(p_names, x.name);
         v_pass := p_passes[v_place];
-        if x.rate is not null then
-            v_pass.tokens := v_pass.tokens - p_count;
-        else
-            v_pass.held := v_pass.held + p_count;
-        end if;
-        v_pass.changed := true;
+        v_pass.taken := v_pass.taken + p_count;
         p_passes[v_place] := v_pass;
     end loop;
     return p_passes;
@@ -252,17 +247,19 @@ comment on function skiplane._use_gates(skiplane.gate[], integer, text[], skipla
 -- Locks what the plan says, and plans again while somebody could not give its share. Gates are entered here, one by one
 -- as they are needed, and written when all is taken.
 create or replace function skiplane._take_lanes(
-    p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_gated boolean,
-    inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb, out rows tid[], out contended boolean, out again double precision
+    p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_gated boolean, p_back_gates text[],
+    inout p_back_places integer[], inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb,
+    out rows tid[], out contended boolean, out again double precision
 ) language plpgsql volatile
 as $$
 declare
     v_got integer[] := array_fill(0, array[cardinality(p_lanes)]);
     v_dry boolean[] := array_fill(false, array[cardinality(p_lanes)]);
     v_names text[] := '{}';
+    v_entered skiplane.gate[] := '{}';
     v_passes skiplane.gate_pass[] := '{}';
     v_pass skiplane.gate_pass;
-    v_home smallint;
+    v_home smallint := case when p_gated then skiplane._home_shard() end;
     v_gates skiplane.gate[];
     v_wants integer[];
     v_asked integer[];
@@ -276,18 +273,13 @@ begin
     rows := '{}';
     contended := false;
     for v_round in 1 .. 8 loop
-        if cardinality(p_lanes) = 1 then
-            -- Nothing to share out; the turns and credits stay as they are.
-            v_wants := array[p_limit];
-        else
-            p := skiplane._plan_claim(
-                p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
-            exit when p.wants is null;
-            v_wants := p.wants;
-            v_dry := p.p_dry;
-            p_credit := p.p_credit;
-            p_turn := p.p_turn;
-        end if;
+        p := skiplane._plan_claim(
+            p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
+        exit when p.wants is null;
+        v_wants := p.wants;
+        v_dry := p.p_dry;
+        p_credit := p.p_credit;
+        p_turn := p.p_turn;
         v_asked := v_wants;
         for i in 1 .. case when p_gated then cardinality(p_lanes) else 0 end loop
             v_want := v_wants[i];
@@ -297,26 +289,25 @@ begin
                 continue when x.places is null and x.rate is null;
                 v_place := array_position(v_names, x.name);
                 if v_place is null then
-                    v_home := coalesce(v_home, skiplane._home_shard());
-                    v_pass := skiplane._enter_gate(x, v_home);
                     v_names := v_names || x.name;
-                    v_passes := v_passes || v_pass;
-                    p_now := greatest(p_now, v_pass.at);
-                    contended := contended or not v_pass.mine;
-                else
-                    v_pass := v_passes[v_place];
+                    v_entered := v_entered || x;
+                    v_passes := v_passes || skiplane._look_at_gate(x, p_back_gates, p_back_places, v_home);
+                    v_place := cardinality(v_names);
                 end if;
-                v_want := case when not v_pass.mine then 0
-                    when x.rate is not null then least(v_want, floor(v_pass.tokens + 1e-9)::integer)
-                    else least(v_want, greatest(0, x.places - v_pass.held)) end;
-                if v_want = 0 then
-                    if v_pass.mine and x.rate is not null then
-                        again := least(again, greatest(0, (1 - v_pass.tokens) / x.rate));
-                    end if;
+                v_pass := v_passes[v_place];
+                if skiplane._pass_room(x, v_pass) < v_want then
+                    v_pass := skiplane._enter_gate(x, v_pass, v_want, v_home);
+                    v_passes[v_place] := v_pass;
+                    p_now := greatest(p_now, v_pass.at);
+                    contended := contended or v_pass.missed;
+                    v_want := least(v_want, skiplane._pass_room(x, v_pass));
+                end if;
+                if v_want <= 0 then
+                    again := least(again, case when x.rate is not null then greatest(0, v_pass.wait) end);
                     exit;
                 end if;
             end loop;
-            v_asked[i] := v_want;
+            v_asked[i] := greatest(v_want, 0);
             if v_want > 0 and v_gates is not null then
                 v_passes := skiplane._use_gates(v_gates, v_want, v_names, v_passes);
             end if;
@@ -334,15 +325,18 @@ begin
                 v_passes := skiplane._use_gates(p_lanes[i].gates, v_new - v_asked[i], v_names, v_passes);
             end if;
         end loop;
-        exit when cardinality(rows) >= p_limit or cardinality(p_lanes) = 1;
+        exit when cardinality(rows) >= p_limit;
     end loop;
-    foreach v_pass in array v_passes loop
-        if v_pass.changed then
-            perform skiplane._leave_gate(v_pass, v_home);
+    for i in 1 .. cardinality(v_passes) loop
+        v_new := skiplane._leave_gate(v_entered[i], v_passes[i], v_home);
+        v_place := array_position(p_back_gates, v_names[i]);
+        if v_place is not null then
+            p_back_places[v_place] := v_new;
         end if;
     end loop;
 end
 $$;
 
-comment on function skiplane._take_lanes(skiplane.lane_head[], integer, smallint, boolean, timestamptz, jsonb, jsonb) is
-'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate; again: seconds until a rate lets the next one pass. The time comes back as it was when the gates were entered.';
+comment on function skiplane._take_lanes(
+    skiplane.lane_head[], integer, smallint, boolean, text[], integer[], timestamptz, jsonb, jsonb
+) is 'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate; again: seconds until a rate lets the next one pass. The time comes back as it was when the gates were entered, and the places that are still to be given back.';
