@@ -60,6 +60,38 @@ $$;
 comment on function skiplane._lock_ready(skiplane.lane_head, integer, timestamptz, smallint) is
 'Locks the first rows of a lane that nobody else holds.';
 
+-- The usual case of many tenants: one queue and priority, and one lane of each. NULL where it is another.
+create or replace function skiplane._plan_even(
+    p_lanes skiplane.lane_head[], p_left integer, p_dry boolean[], p_turn jsonb, out wants integer[], out turn jsonb
+) language plpgsql volatile
+    set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_rest integer := case when p_turn ->> 0 = p_lanes[1].tenant_id then (p_turn ->> 2)::integer end;
+begin
+    select case when bool_and(x.even) then array_agg(x.give order by x.ord) end,
+        (array_agg(case when x.give < x.quantum then jsonb_build_array(x.tenant_id, 0, x.quantum - x.give)
+            else jsonb_build_array(x.tenant_id, x.lane) end order by x.ord desc) filter (where x.give > 0))[1]
+    into wants, turn
+    from (
+        select y.ord, y.lane, y.tenant_id, y.quantum, y.even,
+            least(y.quantum, greatest(0, p_left - (sum(y.quantum) over (order by y.ord) - y.quantum)))::integer as give
+        from (
+            select l.ord, l.lane, l.tenant_id,
+                case when p_dry[l.ord] then 0 when l.ord = 1 and v_rest is not null then v_rest
+                    else l.weight * ceil(p_left::double precision / sum(l.weight) filter (where not p_dry[l.ord]) over ())::integer end as quantum,
+                l.queue = p_lanes[1].queue and l.priority = p_lanes[1].priority
+                    and l.tenant_id <> lag(l.tenant_id, 1, p_lanes[cardinality(p_lanes)].tenant_id) over (order by l.ord) as even
+            from unnest(p_lanes) with ordinality
+                as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, weight, strict, gated, gates, ord)
+        ) y
+    ) x;
+end
+$$;
+
+comment on function skiplane._plan_even(skiplane.lane_head[], integer, boolean[], jsonb) is
+'How many to take of each lane where there are one queue and priority and each tenant has one lane, and the next turn.';
+
 -- How many to take of each lane: priorities by their shares (or in strict order), then tenants in turn by deficit round
 -- robin, then the lanes of one tenant in exact order. What a turn could not give for want of room in the claim is kept
 -- in the cursor as [tenant, 0, rest]: the next claim begins with it.
@@ -85,6 +117,16 @@ declare
     s record;
     g record;
 begin
+    v_queue := p_lanes[1].queue || '|' || p_lanes[1].priority;
+    g := skiplane._plan_even(p_lanes, p_left, p_dry, case when p_first then p_turn -> v_queue end);
+    if g.wants is not null then
+        wants := case when true = any (p_dry) and not false = any (p_dry) then null else g.wants end;
+        if p_first and g.turn is not null then
+            p_turn := coalesce(p_turn, '{}') || jsonb_build_object(v_queue, g.turn);
+            p_credit := jsonb_build_object(p_lanes[1].priority, least(p_left, coalesce((p_credit ->> p_lanes[1].priority::text)::double precision, 0)));
+        end if;
+        return;
+    end if;
     wants := array_fill(0, array[cardinality(p_lanes)]);
     select array_agg(distinct x.priority order by x.priority desc), array_agg(x.ord) into v_active, v_open
     from (
@@ -200,8 +242,12 @@ begin
         order by r.due_at, r.estimate, r.id limit h.most
         for update skip locked
     ) x;
-    counts := array_fill(0, array[cardinality(p_lanes)]);
     locked := coalesce(locked, '{}');
+    if not v_again and cardinality(locked) = (select sum(w) from unnest(p_wants) as w) then
+        counts := p_wants;
+        return;
+    end if;
+    counts := array_fill(0, array[cardinality(p_lanes)]);
     for i in 1 .. cardinality(locked) loop
         v_place := v_places[i];
         if v_again and (locked[i] = any (p_rows) or counts[v_place] >= p_wants[v_place]) then
@@ -220,6 +266,40 @@ $$;
 
 comment on function skiplane._lock_lanes(skiplane.lane_head[], integer[], integer[], tid[], timestamptz, smallint) is
 'Locks the first rows of lanes that nobody else holds, as many of each as wanted.';
+
+-- Lanes without limits: locks what the plan says, and plans again while somebody could not give its share.
+create or replace function skiplane._take_free(
+    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint,
+    inout p_credit jsonb, inout p_turn jsonb, out rows tid[]
+) language plpgsql volatile
+as $$
+declare
+    v_got integer[] := array_fill(0, array[cardinality(p_lanes)]);
+    v_dry boolean[] := array_fill(false, array[cardinality(p_lanes)]);
+    p record;
+    t record;
+begin
+    rows := '{}';
+    for v_round in 1 .. 8 loop
+        p := skiplane._plan_claim(
+            p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
+        exit when p.wants is null;
+        v_dry := p.p_dry;
+        p_credit := p.p_credit;
+        p_turn := p.p_turn;
+        t := skiplane._lock_lanes(p_lanes, p.wants, v_got, rows, p_now, p_shard);
+        rows := rows || t.locked;
+        exit when cardinality(rows) >= p_limit;
+        for i in 1 .. cardinality(p_lanes) loop
+            v_got[i] := v_got[i] + t.counts[i];
+            v_dry[i] := v_dry[i] or t.counts[i] < p.wants[i];
+        end loop;
+    end loop;
+end
+$$;
+
+comment on function skiplane._take_free(skiplane.lane_head[], integer, timestamptz, smallint, jsonb, jsonb) is
+'Locks the next tasks of lanes that have no limits: priorities by weight, tenants in turn.';
 
 create or replace function skiplane._use_gates(
     p_gates skiplane.gate[], p_count integer, p_names text[], p_passes skiplane.gate_pass[]
@@ -244,10 +324,10 @@ $$;
 comment on function skiplane._use_gates(skiplane.gate[], integer, text[], skiplane.gate_pass[]) is
 'Takes places and tokens of gates that were entered; a negative number gives them back.';
 
--- Locks what the plan says, and plans again while somebody could not give its share. Gates are entered here, one by one
+-- The same with limits. Gates are entered here, one by one
 -- as they are needed, and written when all is taken.
 create or replace function skiplane._take_lanes(
-    p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_gated boolean, p_back_gates text[],
+    p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_back_gates text[],
     inout p_back_places integer[], inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb,
     out rows tid[], out contended boolean, out again double precision
 ) language plpgsql volatile
@@ -259,7 +339,7 @@ declare
     v_entered skiplane.gate[] := '{}';
     v_passes skiplane.gate_pass[] := '{}';
     v_pass skiplane.gate_pass;
-    v_home smallint := case when p_gated then skiplane._home_shard() end;
+    v_home smallint := skiplane._home_shard();
     v_gates skiplane.gate[];
     v_wants integer[];
     v_asked integer[];
@@ -281,7 +361,7 @@ begin
         p_credit := p.p_credit;
         p_turn := p.p_turn;
         v_asked := v_wants;
-        for i in 1 .. case when p_gated then cardinality(p_lanes) else 0 end loop
+        for i in 1 .. cardinality(p_lanes) loop
             v_want := v_wants[i];
             continue when v_want = 0;
             v_gates := p_lanes[i].gates;
@@ -338,5 +418,5 @@ end
 $$;
 
 comment on function skiplane._take_lanes(
-    skiplane.lane_head[], integer, smallint, boolean, text[], integer[], timestamptz, jsonb, jsonb
+    skiplane.lane_head[], integer, smallint, text[], integer[], timestamptz, jsonb, jsonb
 ) is 'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate; again: seconds until a rate lets the next one pass. The time comes back as it was when the gates were entered, and the places that are still to be given back.';

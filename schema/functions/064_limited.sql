@@ -80,7 +80,7 @@ begin
         elsif cardinality(lanes) = 1 then
             s := skiplane._take_lane(lanes[1], p_limit, p_shard, p_back_gates, p_back_places, p_now);
         else
-            s := skiplane._take_lanes(lanes, p_limit, p_shard, true, p_back_gates, p_back_places, p_now,
+            s := skiplane._take_lanes(lanes, p_limit, p_shard, p_back_gates, p_back_places, p_now,
                 p_cursor -> 'credit', p_cursor -> 'turn');
         end if;
         rows := s.rows;
@@ -118,12 +118,31 @@ declare
     v_passed jsonb;
     v_last jsonb;
     v_again double precision;
+    s record;
     w record;
 begin
     rows := '{}';
-    for v_look in 1 .. 8 loop
-        -- Believed as long as the heads are.
+    gated := false;
+    s := skiplane._streams(p_queues, p_task_types, p_now, p_shard);
+    -- Believed as long as the heads are.
+    if not p_cursor ? 'many' then
         p_cursor := p_cursor || '{"many": true}';
+    end if;
+    if cardinality(s.queues) = 1 and p_cursor -> 'many' = 'true' then
+        w := skiplane._take_stream(s.queues[1], s.priorities[1], s.task_types[1], p_limit, p_cursor, p_now, p_shard);
+        if w.sure then
+            rows := w.rows;
+            p_cursor := p_cursor || jsonb_build_object('turn', jsonb_build_object(concat(s.queues[1], '|', s.priorities[1]), w.turn),
+                'credit', '{}'::jsonb);
+            return;
+        elsif w.gated then
+            p_cursor := p_cursor || '{"many": "gated"}';
+        end if;
+    end if;
+    for v_look in 1 .. 8 loop
+        if v_look > 1 then
+            s := skiplane._streams(p_queues, p_task_types, p_now, p_shard);
+        end if;
         select array_agg(l order by l.turn) filter (where l.id is not null),
             jsonb_object_agg(l.queue || '|' || l.priority, case when l.id is null then jsonb_build_array(l.tenant_id, l.lane) end)
                 filter (where l.turn = 1),
@@ -131,7 +150,8 @@ begin
                 filter (where l.id is not null),
             bool_or(l.gated)
         into lanes, v_passed, v_last, gated
-        from skiplane._lanes_with_work(p_queues, p_task_types, case v_look when 1 then p_limit else 64 end, p_cursor, p_now, p_shard) l;
+        from skiplane._lanes_with_work(s.queues, s.priorities, s.task_types, case v_look when 1 then p_limit else 64 end,
+            p_cursor, p_shard) l;
         if gated then
             w := skiplane._claim_gated(lanes, p_limit, p_cursor, p_now, p_shard, null, null);
             v_again := least(v_again, (w.p_cursor ->> 'again')::double precision);
@@ -151,16 +171,17 @@ begin
             p_now := w.p_now;
             p_cursor := w.p_cursor;
         elsif lanes <> '{}' then
-            w := skiplane._take_lanes(lanes, p_limit, p_shard, false, null, null, p_now, p_cursor -> 'credit', p_cursor -> 'turn');
+            w := skiplane._take_free(lanes, p_limit, p_now, p_shard, p_cursor -> 'credit', p_cursor -> 'turn');
             rows := w.rows;
-            p_now := w.p_now;
             p_cursor := skiplane._moved_cursor(p_cursor, lanes, w.p_turn, w.p_credit);
         end if;
         exit;
     end loop;
-    p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
-        select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
-        || coalesce(jsonb_strip_nulls(v_passed), '{}'));
+    if v_passed is null or (select bool_or(not v_passed ? k or v_passed -> k <> 'null') from jsonb_object_keys(p_cursor -> 'turn') as k) then
+        p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
+            select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
+            || coalesce(jsonb_strip_nulls(v_passed), '{}'));
+    end if;
     if rows = '{}' and v_again is not null then
         p_cursor := p_cursor || jsonb_build_object('again', v_again);
     end if;

@@ -71,7 +71,7 @@ begin
         p_cursor := p_cursor || jsonb_build_object('head', jsonb_build_object(
             v_lanes[1].lane, jsonb_build_array(v_lanes[1].due_at, v_lanes[1].estimate, v_lanes[1].id)));
     elsif v_lanes <> '{}' then
-        s := skiplane._take_lanes(v_lanes, p_limit, p_shard, false, null, null, v_now, p_cursor -> 'credit', p_cursor -> 'turn');
+        s := skiplane._take_free(v_lanes, p_limit, v_now, p_shard, p_cursor -> 'credit', p_cursor -> 'turn');
         v_rows := s.rows;
         p_cursor := skiplane._moved_cursor(p_cursor, v_lanes, s.p_turn, s.p_credit);
     end if;

@@ -157,7 +157,8 @@ declare
 begin
     v_lanes := w.lanes;
     if not w.few then
-        v_lanes := array(select x from skiplane._lanes_with_work(array[p_queue], null, 64, null, v_now, p_shard) x);
+        w := skiplane._streams(array[p_queue], null, v_now, p_shard);
+        v_lanes := array(select x from skiplane._lanes_with_work(w.queues, w.priorities, w.task_types, 64, null, p_shard) x);
     end if;
     if exists (select from unnest(v_lanes) x where (x.due_at > p_since or x.id is null) and not x.gated) then
         return true;
