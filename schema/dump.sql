@@ -1347,7 +1347,7 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._lanes_with_room(p_lanes skiplane.lane_head[], p_back_gates text[], p_back_places integer[], p_now timestamp with time zone, OUT lanes skiplane.lane_head[], OUT again double precision) returns record
 --   plpgsql, volatile
 
--- function skiplane._lanes_with_work(p_queues text[], p_task_types text[], p_most integer, p_cursor jsonb, p_now timestamp with time zone, p_shard smallint) returns SETOF skiplane.lane_head
+-- function skiplane._lanes_with_work(p_queues text[], p_priorities smallint[], p_task_types text[], p_most integer, p_cursor jsonb, p_shard smallint) returns SETOF skiplane.lane_head
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._last_depths(OUT queues jsonb, OUT task_types jsonb, OUT tenants jsonb) returns record
@@ -1490,6 +1490,9 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 
 -- function skiplane._plan_claim(p_lanes skiplane.lane_head[], p_left integer, p_first boolean, p_now timestamp with time zone, p_shard smallint, p_got integer[], INOUT p_dry boolean[], INOUT p_credit jsonb, INOUT p_turn jsonb, OUT wants integer[]) returns record
 --   plpgsql, volatile
+
+-- function skiplane._plan_even(p_lanes skiplane.lane_head[], p_left integer, p_dry boolean[], p_turn jsonb, OUT wants integer[], OUT turn jsonb) returns record
+--   plpgsql, volatile, plan_cache_mode=force_generic_plan
 
 -- function skiplane._priority_name(p_priority smallint) returns text
 --   sql, immutable, parallel safe
@@ -1677,11 +1680,17 @@ CREATE INDEX workflow_tenant ON skiplane.workflow USING btree (tenant_id, id);
 -- function skiplane._take_due(p_after timestamp with time zone, p_now timestamp with time zone, p_limit integer, p_shard smallint) returns skiplane.timer[]
 --   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
+-- function skiplane._take_free(p_lanes skiplane.lane_head[], p_limit integer, p_now timestamp with time zone, p_shard smallint, INOUT p_credit jsonb, INOUT p_turn jsonb, OUT rows tid[]) returns record
+--   plpgsql, volatile
+
 -- function skiplane._take_lane(p_lane skiplane.lane_head, p_limit integer, p_shard smallint, p_back_gates text[], INOUT p_back_places integer[], INOUT p_now timestamp with time zone, OUT rows tid[], OUT contended boolean, OUT again double precision) returns record
 --   plpgsql, volatile
 
--- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_gated boolean, p_back_gates text[], INOUT p_back_places integer[], INOUT p_now timestamp with time zone, INOUT p_credit jsonb, INOUT p_turn jsonb, OUT rows tid[], OUT contended boolean, OUT again double precision) returns record
+-- function skiplane._take_lanes(p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_back_gates text[], INOUT p_back_places integer[], INOUT p_now timestamp with time zone, INOUT p_credit jsonb, INOUT p_turn jsonb, OUT rows tid[], OUT contended boolean, OUT again double precision) returns record
 --   plpgsql, volatile
+
+-- function skiplane._take_stream(p_queue text, p_priority smallint, p_task_type text, p_limit integer, p_cursor jsonb, p_now timestamp with time zone, p_shard smallint, OUT rows tid[], OUT turn jsonb, OUT gated boolean, OUT sure boolean) returns record
+--   plpgsql, volatile, jit=off, enable_seqscan=off, enable_bitmapscan=off, enable_sort=off, plan_cache_mode=force_generic_plan
 
 -- function skiplane._take_timer(p_id uuid, p_shard smallint) returns skiplane.timer
 --   plpgsql, volatile, jit=off, enable_seqscan=off, plan_cache_mode=force_generic_plan

@@ -64,10 +64,12 @@ create or replace function skiplane._is_closed(p_queue text, p_task_type text, p
 language plpgsql stable
 as $$
 begin
-    return (exists (select from skiplane.queue_setting x where x.queue = p_queue and x.limiting)
-            or exists (select from skiplane.task_type_setting x where x.task_type = p_task_type and x.limiting)
-            or exists (select from skiplane.breaker x where x.task_type = p_task_type))
-        and exists (
+    if not exists (select from skiplane.queue_setting x where x.queue = p_queue and x.limiting)
+        and not exists (select from skiplane.task_type_setting x where x.task_type = p_task_type and x.limiting)
+        and not exists (select from skiplane.breaker x where x.task_type = p_task_type) then
+        return false;
+    end if;
+    return exists (
         select from skiplane._lane_gates(p_queue, p_task_type, '', '') g
         where g.closed is not null or exists (
             select from unnest(g.gates) x cross join lateral skiplane._gate_room(x, p_now, p_home) r

@@ -220,6 +220,8 @@ declare
     v_lanes bigint[];
     v_holders uuid[];
     v_gates text[];
+    -- Only where there can be several priorities.
+    v_heads skiplane.lane_head[] := case when cardinality(p_lanes) > 1 then p_lanes end;
     h record;
     d record;
 begin
@@ -231,7 +233,7 @@ begin
     into v_ids, v_days, v_attempts, v_fences, v_lanes
     from (
         -- What the walk knows of the lanes, not their table: a join with that may be planned as a look at all of them.
-        select g.* from gone g left join unnest(p_lanes) l on l.lane = g.lane
+        select g.* from gone g left join unnest(v_heads) l on l.lane = g.lane
         order by l.priority desc, g.due_at, g.estimate, g.id
     ) g;
     if v_ids is null then
