@@ -14,7 +14,8 @@ import uuid
 from typing import Any
 
 import psycopg
-from flow_cost import connect, empty
+
+from skiplane.bench.flow_cost import connect, empty
 
 RUNNABLE = 40_000
 CLAIMS = {1: 300, 100: 100}

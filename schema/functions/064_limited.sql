@@ -23,7 +23,6 @@ declare
     v_passes skiplane.gate_pass[] := '{}';
     v_pass skiplane.gate_pass;
     v_left integer;
-    v_place integer;
     x skiplane.gate;
 begin
     rows := '{}';
