@@ -37,10 +37,15 @@ begin
     into lanes, few, gated
     from (
         -- Settings that have just changed are asked for every lane.
-        select x.lane, x.queue, x.priority, x.tenant_id, x.task_type, x.weight, x.strict,
-            x.gated or exists (select from skiplane.flow_change c where c.shard = p_shard and c.pending) as gated
-        from skiplane.lane x
-        where x.shard = p_shard and x.queue = any (p_queues) and x.held_by is null limit 65
+        select x.*, x.limited or exists (select from skiplane.flow_change c where c.shard = p_shard and c.pending) as gated
+        from (select distinct u.queue from unnest(p_queues) as u (queue)) q
+        -- In the order of their index: else, beside a queue of many lanes, all lanes may be read for those of another.
+        cross join lateral (
+            select y.lane, y.queue, y.priority, y.tenant_id, y.task_type, y.weight, y.strict, y.gated as limited
+            from skiplane.lane y
+            where y.shard = p_shard and y.queue = q.queue and y.held_by is null
+            order by y.priority, y.task_type, y.tenant_id, y.lane limit 65
+        ) x limit 65
     ) l
     cross join lateral skiplane._lane_start(l.lane, p_cursor, p_shard) s
     left join lateral (

@@ -117,6 +117,7 @@ declare
     v_passed jsonb;
     v_last jsonb;
     v_again double precision;
+    v_unsure boolean := false;
     s record;
     w record;
 begin
@@ -137,6 +138,8 @@ begin
         elsif w.gated then
             p_cursor := p_cursor || '{"many": "gated"}';
         end if;
+        -- Tenants with two lanes: with few tenants in sight some would get two shares where others get one.
+        v_unsure := true;
     end if;
     for v_look in 1 .. 8 loop
         if v_look > 1 then
@@ -149,7 +152,7 @@ begin
                 filter (where l.id is not null),
             bool_or(l.gated)
         into lanes, v_passed, v_last, gated
-        from skiplane._lanes_with_work(s.queues, s.priorities, s.task_types, case v_look when 1 then p_limit else 64 end,
+        from skiplane._lanes_with_work(s.queues, s.priorities, s.task_types, case when v_look = 1 and not v_unsure then p_limit else 64 end,
             p_cursor, p_shard) l;
         if gated then
             w := skiplane._claim_gated(lanes, p_limit, p_cursor, p_now, p_shard, null, null);
