@@ -179,11 +179,9 @@ begin
         end if;
         exit;
     end loop;
-    if v_passed is null or (select bool_or(not v_passed ? k or v_passed -> k <> 'null') from jsonb_object_keys(p_cursor -> 'turn') as k) then
-        p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
-            select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
-            || coalesce(jsonb_strip_nulls(v_passed), '{}'));
-    end if;
+    p_cursor := p_cursor || jsonb_build_object('turn', coalesce((
+        select jsonb_object_agg(t.key, t.value) from jsonb_each(p_cursor -> 'turn') t where v_passed ? t.key), '{}')
+        || coalesce(jsonb_strip_nulls(v_passed), '{}'));
     if rows = '{}' and v_again is not null then
         p_cursor := p_cursor || jsonb_build_object('again', v_again);
     end if;
