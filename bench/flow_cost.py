@@ -23,9 +23,13 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
     return psycopg.connect(dsn, autocommit=True)
 
 
-def reset(conn: psycopg.Connection[Any], tenants: int, tasks: int) -> None:
+def empty(conn: psycopg.Connection[Any]) -> None:
     for table in (*TABLES, "task_type_setting", "tenant_setting", "queue_setting"):
         conn.execute(f"truncate skiplane.{table}".encode())
+
+
+def reset(conn: psycopg.Connection[Any], tenants: int, tasks: int) -> None:
+    empty(conn)
     for number in range(tenants):
         conn.execute(
             "select skiplane.submit_batch('work', array(select '{}' from generate_series(1, %s)),"

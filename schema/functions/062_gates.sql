@@ -1,8 +1,5 @@
 -- Limits as a claim meets them. Which gates a lane has to pass is read from the settings, and only for lanes that are
--- marked as gated. A gate is looked at without a lock to leave out what is closed; what a claim means to take from is
--- entered under the gate's advisory lock, which ends with the transaction, so that places and tokens are exact.
--- Locks: advisory locks of gates, in any order, tried and never waited for; under them only rows of the gate. A claim
--- that does not get one takes the gate for closed. Whoever finishes takes none: it inserts what it gives back.
+-- marked as gated. A gate is looked at without a lock to leave out what is closed; 061 enters it.
 -- All gates live on one shard, so that a limit counts over all of them.
 -- Functions that claims call have no settings of their own for the planner: claim_tasks has them, and each setting costs
 -- microseconds at each call.
@@ -53,21 +50,19 @@ as $$
 declare
     s record;
     v_name text := p_gate.name;
-    v_tokens double precision;
+    v_parts integer;
 begin
     room := 2147483647;
     if p_gate.places is null and p_gate.rate is null then
         return;
-    end if;
-    select x.held, x.tokens, x.at, x.folded into s from skiplane.gate_state x
-    where x.gate = v_name and x.shard = p_home order by x.n desc limit 1;
-    if p_gate.rate is not null then
-        v_tokens := least(p_gate.burst, coalesce(
-            s.tokens + p_gate.rate * greatest(0, extract(epoch from p_now - s.at)::double precision), p_gate.burst));
-        room := floor(v_tokens + 1e-9);
-        wait := greatest(0, (1 - v_tokens) / p_gate.rate);
+    elsif p_gate.rate is not null then
+        v_parts := skiplane._gate_parts(p_gate);
+        select sum(floor(x + 1e-9)), min(greatest(0, (1 - x) / p_gate.rate * v_parts)) into room, wait
+        from unnest(skiplane._part_tokens(p_gate, v_parts, p_now, p_home)) as x;
         return;
     end if;
+    select x.held, x.folded into s from skiplane.gate_state x
+    where x.gate = v_name and x.part = 0 and x.shard = p_home order by x.n desc limit 1;
     held := coalesce(s.held, 0);
     if held > 0 then
         held := held - coalesce((
@@ -83,10 +78,26 @@ comment on function skiplane._gate_room(skiplane.gate, timestamptz, smallint) is
 
 -- Where there are few the claim comes to their gates anyway.
 create or replace function skiplane._open_lanes(
-    p_lanes skiplane.lane_head[], p_now timestamptz, p_shard smallint, out lanes skiplane.lane_head[], out again double precision
+    p_lanes skiplane.lane_head[], p_back_gates text[], p_back_places integer[], p_now timestamptz, p_shard smallint,
+    out lanes skiplane.lane_head[], out again double precision
 ) language plpgsql volatile
 as $$
+declare
+    v_lane bigint;
+    v_closed text;
+    v_gates skiplane.gate[];
 begin
+    if cardinality(p_lanes) = 1 then
+        v_lane := p_lanes[1].lane;
+        select g.closed, g.gates into v_closed, v_gates
+        from skiplane.lane l cross join lateral skiplane._lane_gates(l.queue, l.task_type, l.tenant_id, l.concurrency_key) g
+        where l.lane = v_lane and l.shard = p_shard;
+        if v_closed is null then
+            lanes := p_lanes;
+            lanes[1].gates := nullif(v_gates, '{}');
+        end if;
+        return;
+    end if;
     select array_agg(row(u.lane, u.queue, u.priority, u.tenant_id, u.due_at, u.estimate, u.id, u.turn, u.weight, u.strict,
         u.gated, nullif(g.gates, '{}'))::skiplane.lane_head order by u.turn)
     into lanes
@@ -95,23 +106,27 @@ begin
     left join lateral skiplane._lane_gates(l.queue, l.task_type, l.tenant_id, l.concurrency_key) g on l.lane is not null
     where g.closed is null;
     if cardinality(lanes) > 4 then
-        select o.lanes, o.again into lanes, again from skiplane._lanes_with_room(lanes, p_now) o;
+        select o.lanes, o.again into lanes, again from skiplane._lanes_with_room(lanes, p_back_gates, p_back_places, p_now) o;
     end if;
 end
 $$;
 
-comment on function skiplane._open_lanes(skiplane.lane_head[], timestamptz, smallint) is
-'Leaves out lanes of which nothing may start now, and tells the others their gates. again = seconds until a rate opens one.';
+comment on function skiplane._open_lanes(skiplane.lane_head[], text[], integer[], timestamptz, smallint) is
+'Leaves out lanes of which nothing may start now, and tells the others their gates. again = seconds until a rate opens one. What the transaction gives back is open to it.';
 
 create or replace function skiplane._lanes_with_room(
-    p_lanes skiplane.lane_head[], p_now timestamptz, out lanes skiplane.lane_head[], out again double precision
+    p_lanes skiplane.lane_head[], p_back_gates text[], p_back_places integer[], p_now timestamptz,
+    out lanes skiplane.lane_head[], out again double precision
 ) language plpgsql volatile
 as $$
 declare
     v_home smallint := skiplane._home_shard();
     v_rooms jsonb;
 begin
-    select jsonb_object_agg(concat(x.name, '|', x.places), jsonb_build_array(r.room, r.wait)) into v_rooms
+    select jsonb_object_agg(concat(x.name, '|', x.places), jsonb_build_array(
+        case when x.name = any (p_back_gates)
+            then greatest(0, x.places - r.held + p_back_places[array_position(p_back_gates, x.name)]) else r.room end, r.wait))
+    into v_rooms
     from (
         select distinct g.name, g.places, g.rate, g.burst from unnest(p_lanes) u cross join unnest(u.gates) g
         where g.places is not null or g.rate is not null) x
@@ -137,135 +152,8 @@ begin
 end
 $$;
 
-comment on function skiplane._lanes_with_room(skiplane.lane_head[], timestamptz) is
+comment on function skiplane._lanes_with_room(skiplane.lane_head[], text[], integer[], timestamptz) is
 'Lanes all of whose gates have room, seen without locks; again = seconds until a rate opens one of the others.';
-
-create or replace function skiplane._enter_gate(p_gate skiplane.gate, p_home smallint) returns skiplane.gate_pass
-language plpgsql volatile
-as $$
-declare
-    v_pass skiplane.gate_pass;
-    v_now timestamptz;
-    v_name text := p_gate.name;
-    s record;
-    v_places integer;
-    v_more integer;
-    v_low xid8;
-    v_others xid8[];
-begin
-    v_pass.name := v_name;
-    v_pass.changed := false;
-    -- A snapshot that was taken before the lock may not show the last state.
-    v_pass.mine := current_setting('transaction_isolation') = 'read committed'
-        and pg_try_advisory_xact_lock(1397442900, hashtext(v_name));
-    if not v_pass.mine then
-        return v_pass;
-    end if;
-    v_now := skiplane.clock();
-    select x.n, x.held, x.tokens, x.at, x.folded into s from skiplane.gate_state x
-    where x.gate = v_name and x.shard = p_home order by x.n desc limit 1;
-    v_pass.n := s.n;
-    v_pass.held := coalesce(s.held, 0);
-    v_pass.at := greatest(s.at, v_now);
-    if p_gate.rate is not null then
-        v_pass.folded := coalesce(s.folded, pg_current_snapshot());
-        v_pass.tokens := least(p_gate.burst, coalesce(
-            s.tokens + p_gate.rate * extract(epoch from v_pass.at - s.at)::double precision, p_gate.burst));
-        return v_pass;
-    end if;
-    -- What came in since the last fold, without a walk over what was deleted then: transactions that its snapshot did
-    -- not show.
-    v_pass.folded := pg_current_snapshot();
-    v_low := coalesce(pg_snapshot_xmax(s.folded), '0');
-    with gone as (
-        delete from skiplane.gate_release r where r.gate = v_name and r.xid >= v_low and r.shard = p_home returning r.places)
-    select coalesce(sum(g.places), 0) into v_places from gone g;
-    -- And this one itself, which no snapshot of its own names: it may have entered this gate before.
-    v_others := array(
-        select x.xid from pg_snapshot_xip(s.folded) as x (xid)
-        union all select x.xid from pg_current_xact_id_if_assigned() as x (xid) where x.xid < v_low);
-    if v_others <> '{}' then
-        with gone as (
-            delete from skiplane.gate_release r where r.gate = v_name and r.xid = any (v_others) and r.shard = p_home
-            returning r.places)
-        select coalesce(sum(g.places), 0) into v_more from gone g;
-        v_places := v_places + v_more;
-    end if;
-    v_pass.held := v_pass.held - v_places;
-    v_pass.changed := v_places <> 0;
-    return v_pass;
-end
-$$;
-
-comment on function skiplane._enter_gate(skiplane.gate, smallint) is
-'Takes the lock of a gate, if nobody has it, and counts in what was given back.';
-
-create or replace function skiplane._leave_gate(p_pass skiplane.gate_pass, p_home smallint) returns void
-language plpgsql volatile
-as $$
-begin
-    insert into skiplane.gate_state (gate, shard, held, tokens, at, folded)
-    values (p_pass.name, p_home, p_pass.held, p_pass.tokens, p_pass.at, p_pass.folded);
-    -- By its own number: a range would walk all that were deleted before.
-    delete from skiplane.gate_state x where x.gate = p_pass.name and x.n = p_pass.n and x.shard = p_home;
-end
-$$;
-
-comment on function skiplane._leave_gate(skiplane.gate_pass, smallint) is 'Writes the new state of a gate that was entered.';
-
-create or replace function skiplane._give_back(p_hold_ids uuid[], p_hold_gates text[], p_ids uuid[]) returns void
-language plpgsql volatile
-as $$
-declare
-    v_now timestamptz := skiplane.clock();
-    v_xid xid8 := pg_current_xact_id();
-    v_home smallint := skiplane._home_shard();
-begin
-    insert into skiplane.gate_release (gate, xid, shard, places, at)
-    select h.gate, v_xid, v_home, count(*), v_now
-    from unnest(p_hold_ids, p_hold_gates) as h (id, gate)
-    where h.id in (select x from unnest(p_ids) as x) and h.gate not like 'breaker|%'
-    group by h.gate;
-end
-$$;
-
-comment on function skiplane._give_back(uuid[], text[], uuid[]) is
-'Gives back the places of tasks that have left a lease. Called once for each by whoever took it out, in the same transaction.';
-
-create or replace function skiplane._count_successes(
-    p_hold_ids uuid[], p_hold_gates text[], p_left uuid[], p_succeeded uuid[], p_claimed_at timestamptz
-) returns void language plpgsql volatile
-as $$
-declare v_home smallint;
-begin
-    if not exists (select from unnest(p_hold_gates) as g where g like 'breaker|%') then
-        return;
-    end if;
-    v_home := skiplane._home_shard();
-    insert into skiplane.breaker_tally (task_type, at, shard, begun_at, succeeded, failed)
-    select substr(h.gate, 9), skiplane.clock(), v_home, p_claimed_at, count(*), 0
-    from unnest(p_hold_ids, p_hold_gates) as h (id, gate)
-    where h.gate like 'breaker|%' and h.id in (select x from unnest(p_left) as x) and h.id in (select x from unnest(p_succeeded) as x)
-    group by h.gate;
-end
-$$;
-
-comment on function skiplane._count_successes(uuid[], text[], uuid[], uuid[], timestamptz) is
-'Tells circuit breakers of tasks that succeeded.';
-
-create or replace function skiplane._count_failure(p_task_type text, p_begun_at timestamptz) returns void
-language plpgsql volatile
-as $$
-declare v_home smallint := skiplane._home_shard();
-begin
-    insert into skiplane.breaker_tally (task_type, at, shard, begun_at, succeeded, failed)
-    select t.task_type, skiplane.clock(), v_home, p_begun_at, 0, 1 from skiplane.task_type_setting t
-    where t.task_type = p_task_type
-        and (t.breaker_threshold is not null or exists (select from skiplane.breaker b where b.task_type = p_task_type));
-end
-$$;
-
-comment on function skiplane._count_failure(text, timestamptz) is 'Tells the circuit breaker of a type of a failed attempt, if it has one.';
 
 -- Lanes that a claim found closed are left out of the walk until their limit opens: the scheduler sees to that.
 create or replace function skiplane._hold_lanes(p_lanes bigint[], p_now timestamptz, p_shard smallint) returns void

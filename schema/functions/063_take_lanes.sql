@@ -1,37 +1,4 @@
--- How a claim takes from the lanes that it found: planned without locks, then locked lane by lane.
-
--- How many of each lane one tenant gives, in exact order over its lanes. Reads without locks: others may be
--- taking the same rows, then the lock below takes the next ones of the lane.
-create or replace function skiplane._merge_lanes(
-    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint
-) returns integer[] language plpgsql volatile
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off
-    set enable_sort = off set plan_cache_mode = force_generic_plan
-as $$
-begin
-    if cardinality(p_lanes) = 1 then
-        return array[p_limit];
-    end if;
-    return array(
-        select count(x.lane)::integer
-        from unnest(p_lanes) with ordinality as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, weight, strict, gated, gates, ord)
-        left join (
-            select u.lane from unnest(p_lanes) as u
-            cross join lateral (
-                select r.due_at, r.estimate, r.id from skiplane.ready r
-                where r.lane = u.lane and r.shard = p_shard and (r.due_at, r.estimate, r.id) >= (u.due_at, u.estimate, u.id)
-                    and (r.expires_at is null or r.expires_at > p_now)
-                order by r.due_at, r.estimate, r.id limit p_limit
-            ) r
-            order by r.due_at, r.estimate, r.id limit p_limit
-        ) x on x.lane = l.lane
-        group by l.ord order by l.ord
-    );
-end
-$$;
-
-comment on function skiplane._merge_lanes(skiplane.lane_head[], integer, timestamptz, smallint) is
-'Share of each lane in the next p_limit tasks of a tenant.';
+-- How a claim takes from the lanes that it found: locked as 063_plan_claim has planned.
 
 -- An array of ctids of locked rows, not a subquery in the DELETE: the planner may re-run a subquery with LIMIT and
 -- take more than was asked for.
@@ -59,113 +26,6 @@ $$;
 
 comment on function skiplane._lock_ready(skiplane.lane_head, integer, timestamptz, smallint) is
 'Locks the first rows of a lane that nobody else holds.';
-
--- How many to take of each lane: priorities by their shares (or in strict order), then tenants in turn by deficit round
--- robin, then the lanes of one tenant in exact order. What a turn could not give for want of room in the claim is kept
--- in the cursor as [tenant, 0, rest]: the next claim begins with it.
--- p_got is what this claim has of each lane already, p_dry says which have no more.
-create or replace function skiplane._plan_claim(
-    p_lanes skiplane.lane_head[], p_left integer, p_first boolean, p_now timestamptz, p_shard smallint,
-    p_got integer[], inout p_dry boolean[], inout p_credit jsonb, inout p_turn jsonb, out wants integer[]
-) language plpgsql volatile
-as $$
-declare
-    v_active smallint[];
-    v_open bigint[];
-    v_credit jsonb := '{}';
-    v_rest integer;
-    v_quantum integer;
-    v_give integer;
-    v_sum integer;
-    v_place integer;
-    v_counts integer[];
-    v_queue text;
-    v_turn jsonb;
-    v_before jsonb;
-    s record;
-    g record;
-begin
-    wants := array_fill(0, array[cardinality(p_lanes)]);
-    select array_agg(distinct x.priority order by x.priority desc), array_agg(x.ord) into v_active, v_open
-    from (
-        select l.priority, l.ord, l.strict and l.priority < max(l.priority) over (partition by l.queue) as below
-        from unnest(p_lanes) with ordinality
-            as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, weight, strict, gated, gates, ord)
-        where not p_dry[l.ord]
-    ) x where not x.below;
-    if v_active is null then
-        wants := null;
-        return;
-    end if;
-    for s in select * from skiplane._priority_shares(p_left, v_active, p_credit) loop
-        -- Also where the share is nothing: what is left over adds up to a turn.
-        v_credit := v_credit || jsonb_build_object(s.priority::text, s.credit);
-        v_rest := s.share;
-        v_queue := null;
-        continue when v_rest = 0;
-        for g in
-            select x.*, ceil(s.share::numeric / sum(x.weight) over ())::integer as rounds
-            from (
-                select l.queue, l.tenant_id, max(l.lane) as last, min(l.turn) as turn, min(l.weight) as weight,
-                    array_agg(l.ord order by l.turn) as places,
-                    sum(p_got[l.ord])::integer as got
-                from unnest(p_lanes) with ordinality
-                    as l (lane, queue, priority, tenant_id, due_at, estimate, id, turn, weight, strict, gated, gates, ord)
-                where l.priority = s.priority and l.ord = any (v_open)
-                group by l.queue, l.tenant_id
-            ) x order by x.turn
-        loop
-            exit when v_rest <= 0;
-            v_quantum := g.weight * g.rounds;
-            if p_first then
-                v_before := p_turn -> (g.queue || '|' || s.priority);
-                if v_before ->> 0 = g.tenant_id and v_before ->> 2 is not null then
-                    v_quantum := (v_before ->> 2)::integer;
-                end if;
-            end if;
-            v_give := least(v_quantum, v_rest);
-            -- Reading sees the rows that this claim has locked, too: it asks for both together.
-            if cardinality(g.places) = 1 then
-                wants[g.places[1]] := v_give;
-                v_rest := v_rest - v_give;
-            else
-                v_counts := skiplane._merge_lanes(array(select p_lanes[x] from unnest(g.places) with ordinality as u (x, ord) order by u.ord),
-                    v_give + g.got, p_now, p_shard);
-                v_sum := 0;
-                for i in 1 .. cardinality(v_counts) loop
-                    v_place := g.places[i];
-                    wants[v_place] := greatest(0, v_counts[i] - p_got[v_place]);
-                    v_sum := v_sum + wants[v_place];
-                end loop;
-                if v_sum < v_give then
-                    foreach v_place in array g.places loop
-                        p_dry[v_place] := true;
-                    end loop;
-                end if;
-                v_rest := v_rest - v_sum;
-            end if;
-            if p_first then
-                if v_queue <> g.queue then
-                    p_turn := coalesce(p_turn, '{}') || jsonb_build_object(v_queue || '|' || s.priority, v_turn);
-                end if;
-                v_queue := g.queue;
-                v_turn := case when v_give < v_quantum then jsonb_build_array(g.tenant_id, 0, v_quantum - v_give)
-                    else jsonb_build_array(g.tenant_id, g.last) end;
-            end if;
-        end loop;
-        if v_queue is not null then
-            p_turn := coalesce(p_turn, '{}') || jsonb_build_object(v_queue || '|' || s.priority, v_turn);
-        end if;
-    end loop;
-    if p_first then
-        p_credit := v_credit;
-    end if;
-end
-$$;
-
-comment on function skiplane._plan_claim(
-    skiplane.lane_head[], integer, boolean, timestamptz, smallint, integer[], boolean[], jsonb, jsonb
-) is 'Splits a claim over lanes: wants has a number for each, or is NULL when none has more.';
 
 -- What is in p_rows is this claim's already and is seen again: so many more are asked for, and left out of the answer.
 create or replace function skiplane._lock_lanes(
@@ -200,8 +60,12 @@ begin
         order by r.due_at, r.estimate, r.id limit h.most
         for update skip locked
     ) x;
-    counts := array_fill(0, array[cardinality(p_lanes)]);
     locked := coalesce(locked, '{}');
+    if not v_again and cardinality(locked) = (select sum(w) from unnest(p_wants) as w) then
+        counts := p_wants;
+        return;
+    end if;
+    counts := array_fill(0, array[cardinality(p_lanes)]);
     for i in 1 .. cardinality(locked) loop
         v_place := v_places[i];
         if v_again and (locked[i] = any (p_rows) or counts[v_place] >= p_wants[v_place]) then
@@ -221,6 +85,40 @@ $$;
 comment on function skiplane._lock_lanes(skiplane.lane_head[], integer[], integer[], tid[], timestamptz, smallint) is
 'Locks the first rows of lanes that nobody else holds, as many of each as wanted.';
 
+-- Lanes without limits: locks what the plan says, and plans again while somebody could not give its share.
+create or replace function skiplane._take_free(
+    p_lanes skiplane.lane_head[], p_limit integer, p_now timestamptz, p_shard smallint,
+    inout p_credit jsonb, inout p_turn jsonb, out rows tid[]
+) language plpgsql volatile
+as $$
+declare
+    v_got integer[] := array_fill(0, array[cardinality(p_lanes)]);
+    v_dry boolean[] := array_fill(false, array[cardinality(p_lanes)]);
+    p record;
+    t record;
+begin
+    rows := '{}';
+    for v_round in 1 .. 8 loop
+        p := skiplane._plan_claim(
+            p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
+        exit when p.wants is null;
+        v_dry := p.p_dry;
+        p_credit := p.p_credit;
+        p_turn := p.p_turn;
+        t := skiplane._lock_lanes(p_lanes, p.wants, v_got, rows, p_now, p_shard);
+        rows := rows || t.locked;
+        exit when cardinality(rows) >= p_limit;
+        for i in 1 .. cardinality(p_lanes) loop
+            v_got[i] := v_got[i] + t.counts[i];
+            v_dry[i] := v_dry[i] or t.counts[i] < p.wants[i];
+        end loop;
+    end loop;
+end
+$$;
+
+comment on function skiplane._take_free(skiplane.lane_head[], integer, timestamptz, smallint, jsonb, jsonb) is
+'Locks the next tasks of lanes that have no limits: priorities by weight, tenants in turn.';
+
 create or replace function skiplane._use_gates(
     p_gates skiplane.gate[], p_count integer, p_names text[], p_passes skiplane.gate_pass[]
 ) returns skiplane.gate_pass[] language plpgsql immutable
@@ -234,12 +132,7 @@ begin
         continue when x.places is null and x.rate is null;
         v_place := array_position(p_names, x.name);
         v_pass := p_passes[v_place];
-        if x.rate is not null then
-            v_pass.tokens := v_pass.tokens - p_count;
-        else
-            v_pass.held := v_pass.held + p_count;
-        end if;
-        v_pass.changed := true;
+        v_pass.taken := v_pass.taken + p_count;
         p_passes[v_place] := v_pass;
     end loop;
     return p_passes;
@@ -249,20 +142,22 @@ $$;
 comment on function skiplane._use_gates(skiplane.gate[], integer, text[], skiplane.gate_pass[]) is
 'Takes places and tokens of gates that were entered; a negative number gives them back.';
 
--- Locks what the plan says, and plans again while somebody could not give its share. Gates are entered here, one by one
+-- The same with limits. Gates are entered here, one by one
 -- as they are needed, and written when all is taken.
 create or replace function skiplane._take_lanes(
-    p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_gated boolean,
-    inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb, out rows tid[], out contended boolean, out again double precision
+    p_lanes skiplane.lane_head[], p_limit integer, p_shard smallint, p_back_gates text[],
+    inout p_back_places integer[], inout p_now timestamptz, inout p_credit jsonb, inout p_turn jsonb,
+    out rows tid[], out contended boolean, out again double precision
 ) language plpgsql volatile
 as $$
 declare
     v_got integer[] := array_fill(0, array[cardinality(p_lanes)]);
     v_dry boolean[] := array_fill(false, array[cardinality(p_lanes)]);
     v_names text[] := '{}';
+    v_entered skiplane.gate[] := '{}';
     v_passes skiplane.gate_pass[] := '{}';
     v_pass skiplane.gate_pass;
-    v_home smallint;
+    v_home smallint := skiplane._home_shard();
     v_gates skiplane.gate[];
     v_wants integer[];
     v_asked integer[];
@@ -276,20 +171,15 @@ begin
     rows := '{}';
     contended := false;
     for v_round in 1 .. 8 loop
-        if cardinality(p_lanes) = 1 then
-            -- Nothing to share out; the turns and credits stay as they are.
-            v_wants := array[p_limit];
-        else
-            p := skiplane._plan_claim(
-                p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
-            exit when p.wants is null;
-            v_wants := p.wants;
-            v_dry := p.p_dry;
-            p_credit := p.p_credit;
-            p_turn := p.p_turn;
-        end if;
+        p := skiplane._plan_claim(
+            p_lanes, p_limit - cardinality(rows), v_round = 1, p_now, p_shard, v_got, v_dry, p_credit, p_turn);
+        exit when p.wants is null;
+        v_wants := p.wants;
+        v_dry := p.p_dry;
+        p_credit := p.p_credit;
+        p_turn := p.p_turn;
         v_asked := v_wants;
-        for i in 1 .. case when p_gated then cardinality(p_lanes) else 0 end loop
+        for i in 1 .. cardinality(p_lanes) loop
             v_want := v_wants[i];
             continue when v_want = 0;
             v_gates := p_lanes[i].gates;
@@ -297,26 +187,25 @@ begin
                 continue when x.places is null and x.rate is null;
                 v_place := array_position(v_names, x.name);
                 if v_place is null then
-                    v_home := coalesce(v_home, skiplane._home_shard());
-                    v_pass := skiplane._enter_gate(x, v_home);
                     v_names := v_names || x.name;
-                    v_passes := v_passes || v_pass;
-                    p_now := greatest(p_now, v_pass.at);
-                    contended := contended or not v_pass.mine;
-                else
-                    v_pass := v_passes[v_place];
+                    v_entered := v_entered || x;
+                    v_passes := v_passes || skiplane._look_at_gate(x, p_back_gates, p_back_places, v_home);
+                    v_place := cardinality(v_names);
                 end if;
-                v_want := case when not v_pass.mine then 0
-                    when x.rate is not null then least(v_want, floor(v_pass.tokens + 1e-9)::integer)
-                    else least(v_want, greatest(0, x.places - v_pass.held)) end;
-                if v_want = 0 then
-                    if v_pass.mine and x.rate is not null then
-                        again := least(again, greatest(0, (1 - v_pass.tokens) / x.rate));
-                    end if;
+                v_pass := v_passes[v_place];
+                if skiplane._pass_room(x, v_pass) < v_want then
+                    v_pass := skiplane._enter_gate(x, v_pass, v_want, v_home);
+                    v_passes[v_place] := v_pass;
+                    p_now := greatest(p_now, v_pass.at);
+                    contended := contended or v_pass.missed;
+                    v_want := least(v_want, skiplane._pass_room(x, v_pass));
+                end if;
+                if v_want <= 0 then
+                    again := least(again, case when x.rate is not null then greatest(0, v_pass.wait) end);
                     exit;
                 end if;
             end loop;
-            v_asked[i] := v_want;
+            v_asked[i] := greatest(v_want, 0);
             if v_want > 0 and v_gates is not null then
                 v_passes := skiplane._use_gates(v_gates, v_want, v_names, v_passes);
             end if;
@@ -334,15 +223,18 @@ begin
                 v_passes := skiplane._use_gates(p_lanes[i].gates, v_new - v_asked[i], v_names, v_passes);
             end if;
         end loop;
-        exit when cardinality(rows) >= p_limit or cardinality(p_lanes) = 1;
+        exit when cardinality(rows) >= p_limit;
     end loop;
-    foreach v_pass in array v_passes loop
-        if v_pass.changed then
-            perform skiplane._leave_gate(v_pass, v_home);
+    for i in 1 .. cardinality(v_passes) loop
+        v_new := skiplane._leave_gate(v_entered[i], v_passes[i], v_home);
+        v_place := array_position(p_back_gates, v_names[i]);
+        if v_place is not null then
+            p_back_places[v_place] := v_new;
         end if;
     end loop;
 end
 $$;
 
-comment on function skiplane._take_lanes(skiplane.lane_head[], integer, smallint, boolean, timestamptz, jsonb, jsonb) is
-'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate; again: seconds until a rate lets the next one pass. The time comes back as it was when the gates were entered.';
+comment on function skiplane._take_lanes(
+    skiplane.lane_head[], integer, smallint, text[], integer[], timestamptz, jsonb, jsonb
+) is 'Locks the next tasks of lanes: priorities by weight, tenants in turn, never more than limits let pass. contended: somebody else was at a gate; again: seconds until a rate lets the next one pass. The time comes back as it was when the gates were entered, and the places that are still to be given back.';

@@ -16,11 +16,12 @@ $$;
 
 comment on function skiplane._check_claim(uuid, text[], integer, double precision) is 'Refuses what no claim can be made with.';
 
-create or replace function skiplane.claim_tasks(
-    p_worker_id uuid, p_queues text[], p_limit integer default 1, p_task_types text[] default null,
-    p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
+-- p_back_gates and p_back_places are what the finish in the same transaction gives back of limits.
+create or replace function skiplane._claim(
+    p_worker_id uuid, p_queues text[], p_limit integer, p_task_types text[], p_lease_seconds double precision,
+    p_cursor jsonb, p_shard smallint, p_back_gates text[], p_back_places integer[],
     out lease_id bigint, out tasks text, out cursor jsonb
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+) language plpgsql volatile
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -46,6 +47,11 @@ begin
         v_gated := w.gated;
     end if;
     if p_cursor ? 'many' or not w.few then
+        -- The look at many lanes must find open what this transaction gives back.
+        if p_back_gates is not null then
+            perform skiplane._give_back(p_back_gates, p_back_places);
+            p_back_gates := null;
+        end if;
         w := skiplane._claim_many(p_queues, p_task_types, p_limit, p_cursor, v_now, p_shard);
         v_lanes := w.lanes;
         v_rows := w.rows;
@@ -53,18 +59,19 @@ begin
         v_gated := w.gated;
         p_cursor := w.p_cursor;
     elsif v_gated then
-        w := skiplane._claim_gated(v_lanes, p_limit, p_cursor, v_now, p_shard);
+        w := skiplane._claim_gated(v_lanes, p_limit, p_cursor, v_now, p_shard, p_back_gates, p_back_places);
         v_lanes := w.lanes;
         v_rows := w.rows;
         v_now := w.p_now;
         p_cursor := w.p_cursor;
+        p_back_places := w.p_back_places;
     elsif cardinality(v_lanes) = 1 then
         -- Nothing to share out; the turns and credits stay as they are.
         v_rows := skiplane._lock_ready(v_lanes[1], p_limit, v_now, p_shard);
         p_cursor := p_cursor || jsonb_build_object('head', jsonb_build_object(
             v_lanes[1].lane, jsonb_build_array(v_lanes[1].due_at, v_lanes[1].estimate, v_lanes[1].id)));
     elsif v_lanes <> '{}' then
-        s := skiplane._take_lanes(v_lanes, p_limit, p_shard, false, v_now, p_cursor -> 'credit', p_cursor -> 'turn');
+        s := skiplane._take_free(v_lanes, p_limit, v_now, p_shard, p_cursor -> 'credit', p_cursor -> 'turn');
         v_rows := s.rows;
         p_cursor := skiplane._moved_cursor(p_cursor, v_lanes, s.p_turn, s.p_credit);
     end if;
@@ -73,7 +80,26 @@ begin
         lease_id := s.lease_id;
         tasks := s.tasks;
     end if;
+    if p_back_gates is not null and 0 < any (p_back_places) then
+        perform skiplane._give_back(p_back_gates, p_back_places);
+    end if;
     cursor := p_cursor;
+end
+$$;
+
+comment on function skiplane._claim(
+    uuid, text[], integer, text[], double precision, jsonb, smallint, text[], integer[]
+) is 'claim_tasks, with the places of limits that its transaction has to give back: it takes of them first.';
+
+create or replace function skiplane.claim_tasks(
+    p_worker_id uuid, p_queues text[], p_limit integer default 1, p_task_types text[] default null,
+    p_lease_seconds double precision default 10, p_cursor jsonb default null, p_shard smallint default 0,
+    out lease_id bigint, out tasks text, out cursor jsonb
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    select c.lease_id, c.tasks, c.cursor into lease_id, tasks, cursor
+    from skiplane._claim(p_worker_id, p_queues, p_limit, p_task_types, p_lease_seconds, p_cursor, p_shard, null, null) c;
 end
 $$;
 
@@ -143,27 +169,32 @@ $$;
 comment on function skiplane._claim_document(uuid[], date[], smallint[], integer[], smallint) is
 'What a worker needs of claimed tasks, as a JSON array in their order, the least of their time-outs, and whether workflows and tasks with a callback_url are among them.';
 
--- Which task holds a place of which limit.
+-- Which task holds a place of which limit; NULL stands for all of them.
 create or replace function skiplane._holds(
     p_ids uuid[], p_lanes bigint[], p_heads skiplane.lane_head[], out ids uuid[], out gates text[]
 ) language plpgsql immutable
 as $$
-declare x skiplane.gate;
+declare
+    v_count integer := cardinality(p_ids);
+    x skiplane.gate;
 begin
     if cardinality(p_heads) = 1 then
         foreach x in array coalesce(p_heads[1].gates, '{}') loop
             if x.rate is null then
-                ids := coalesce(ids, '{}') || p_ids;
-                gates := coalesce(gates, '{}') || array_fill(x.name, array[cardinality(p_ids)]);
+                ids := ids || null::uuid;
+                gates := gates || x.name;
             end if;
         end loop;
         return;
     end if;
-    select array_agg(u.id), array_agg(g.name) into ids, gates
-    from unnest(p_ids, p_lanes) as u (id, lane)
-    join unnest(p_heads) h on h.lane = u.lane
-    cross join unnest(h.gates) g
-    where g.rate is null;
+    select array_agg(y.id), array_agg(y.name) into ids, gates
+    from (
+        select distinct case when count(*) over (partition by g.name) < v_count then u.id end as id, g.name
+        from unnest(p_ids, p_lanes) as u (id, lane)
+        join unnest(p_heads) h on h.lane = u.lane
+        cross join unnest(h.gates) g
+        where g.rate is null
+    ) y;
 end
 $$;
 
@@ -189,6 +220,8 @@ declare
     v_lanes bigint[];
     v_holders uuid[];
     v_gates text[];
+    -- Only where there can be several priorities.
+    v_heads skiplane.lane_head[] := case when cardinality(p_lanes) > 1 then p_lanes end;
     h record;
     d record;
 begin
@@ -200,7 +233,7 @@ begin
     into v_ids, v_days, v_attempts, v_fences, v_lanes
     from (
         -- What the walk knows of the lanes, not their table: a join with that may be planned as a look at all of them.
-        select g.* from gone g left join unnest(p_lanes) l on l.lane = g.lane
+        select g.* from gone g left join unnest(v_heads) l on l.lane = g.lane
         order by l.priority desc, g.due_at, g.estimate, g.id
     ) g;
     if v_ids is null then

@@ -2,13 +2,15 @@
 
 -- Takes tasks out of a lease; the lease goes with its last one. Arrays of what was really in it come back.
 create or replace function skiplane._leave_lease(
-    p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint,
+    p_worker_id uuid, p_lease_id bigint, p_ids uuid[], p_shard smallint, p_give_back boolean default true,
     out ids uuid[], out days date[], out attempts smallint[], out fences integer[], out started timestamptz[],
     out claimed_at timestamptz, out workflows boolean, out callbacks boolean, out hold_ids uuid[], out hold_gates text[]
 ) language plpgsql volatile
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
-declare l skiplane.lease;
+declare
+    l skiplane.lease;
+    h record;
 begin
     select * into l from skiplane.lease x
     where x.lease_id = p_lease_id and x.shard = p_shard and x.worker_id = p_worker_id for update;
@@ -27,7 +29,10 @@ begin
     elsif l.hold_ids is not null then
         hold_ids := l.hold_ids;
         hold_gates := l.hold_gates;
-        perform skiplane._give_back(hold_ids, hold_gates, ids);
+        if p_give_back then
+            h := skiplane._places_of(hold_ids, hold_gates, ids);
+            perform skiplane._give_back(h.gates, h.places);
+        end if;
     end if;
     if cardinality(ids) = cardinality(l.ids) then
         delete from skiplane.lease x where x.lease_id = p_lease_id and x.shard = p_shard;
@@ -43,8 +48,8 @@ begin
 end
 $$;
 
-comment on function skiplane._leave_lease(uuid, bigint, uuid[], smallint) is
-'Takes tasks out of a lease that the worker holds.';
+comment on function skiplane._leave_lease(uuid, bigint, uuid[], smallint, boolean) is
+'Takes tasks out of a lease that the worker holds. Without p_give_back the caller gives their places back.';
 
 -- Results as json, with those that cannot be stored left out: their places come back.
 create or replace function skiplane._read_results(p_results text[], out results json[], out bad integer[])
@@ -71,10 +76,10 @@ $$;
 
 comment on function skiplane._read_results(text[]) is 'Results as json; places of those that cannot be stored in bad.';
 
-create or replace function skiplane.finish_tasks(
-    p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] default null,
-    p_took_us integer[] default null, p_failures text default null, p_shard smallint default 0
-) returns uuid[] language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+create or replace function skiplane._finish(
+    p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[],
+    p_took_us integer[], p_failures text, p_shard smallint, out stale uuid[], out back_gates text[], out back_places integer[]
+) language plpgsql volatile
     set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -99,9 +104,6 @@ begin
         returning x.ids, x.days, x.attempts, x.fences, x.started, x.claimed_at, x.workflows, x.callbacks, x.hold_ids, x.hold_gates
         into l;
         v_whole := found;
-        if l.hold_ids is not null then
-            perform skiplane._give_back(l.hold_ids, l.hold_gates, l.ids);
-        end if;
     end if;
     if not v_whole then
         v_all := v_all || array(select (f ->> 'task_id')::uuid from jsonb_array_elements(v_failures) f);
@@ -109,10 +111,15 @@ begin
             perform skiplane._refuse('SK001', 'task_ids', v_all::text, 'a task is finished twice in one call',
                 'name each task once, as a success or as a failure');
         end if;
-        l := skiplane._leave_lease(p_worker_id, p_lease_id, v_all, p_shard);
+        l := skiplane._leave_lease(p_worker_id, p_lease_id, v_all, p_shard, false);
     end if;
     if l.ids is null then
-        return v_all;
+        stale := v_all;
+        return;
+    elsif l.hold_ids is not null then
+        r := skiplane._places_of(l.hold_ids, l.hold_gates, l.ids);
+        back_gates := r.gates;
+        back_places := r.places;
     end if;
     if cardinality(p_task_ids) > 0 then
         if l.hold_ids is not null then
@@ -135,10 +142,25 @@ begin
     if l.workflows then
         perform skiplane._release_dependents(l.ids, p_shard, v_failures is null and v_stored);
     end if;
-    if l.ids = v_all then
-        return '{}';
+    stale := case when l.ids = v_all then '{}' else array(select x from unnest(v_all) x where x <> all (l.ids)) end;
+end
+$$;
+
+comment on function skiplane._finish(uuid, bigint, uuid[], text[], integer[], integer[], text, smallint) is
+'finish_tasks, but for the places of limits that go back: the caller gives them back, or takes of them at once.';
+
+create or replace function skiplane.finish_tasks(
+    p_worker_id uuid, p_lease_id bigint, p_task_ids uuid[], p_results text[], p_started_us integer[] default null,
+    p_took_us integer[] default null, p_failures text default null, p_shard smallint default 0
+) returns uuid[] language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+declare f record;
+begin
+    f := skiplane._finish(p_worker_id, p_lease_id, p_task_ids, p_results, p_started_us, p_took_us, p_failures, p_shard);
+    if f.back_gates is not null then
+        perform skiplane._give_back(f.back_gates, f.back_places);
     end if;
-    return array(select x from unnest(v_all) x where x <> all (l.ids));
+    return f.stale;
 end
 $$;
 
@@ -242,13 +264,20 @@ create or replace function skiplane.finish_and_claim(
     out stale uuid[], out lease_id bigint, out tasks text, out cursor jsonb
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
+declare
+    f record;
+    v_gates text[];
+    v_places integer[];
 begin
     stale := '{}';
     if p_lease_id is not null then
-        stale := skiplane.finish_tasks(p_worker_id, p_lease_id, p_task_ids, p_results, p_started_us, p_took_us, p_failures, p_shard);
+        f := skiplane._finish(p_worker_id, p_lease_id, p_task_ids, p_results, p_started_us, p_took_us, p_failures, p_shard);
+        stale := f.stale;
+        v_gates := f.back_gates;
+        v_places := f.back_places;
     end if;
     select c.lease_id, c.tasks, c.cursor into lease_id, tasks, cursor
-    from skiplane.claim_tasks(p_worker_id, p_queues, p_limit, p_task_types, p_lease_seconds, p_cursor, p_shard) c;
+    from skiplane._claim(p_worker_id, p_queues, p_limit, p_task_types, p_lease_seconds, p_cursor, p_shard, v_gates, v_places) c;
 end
 $$;
 

@@ -70,11 +70,14 @@ create or replace function skiplane._end_lease(
     p_lease skiplane.lease, p_failure jsonb, p_running uuid[] default null, p_excused uuid[] default null
 ) returns void language plpgsql volatile
 as $$
-declare r record;
+declare
+    h record;
+    r record;
 begin
     delete from skiplane.lease x where x.lease_id = p_lease.lease_id and x.shard = p_lease.shard;
     if p_lease.hold_ids is not null then
-        perform skiplane._give_back(p_lease.hold_ids, p_lease.hold_gates, p_lease.ids);
+        h := skiplane._places_of(p_lease.hold_ids, p_lease.hold_gates, p_lease.ids);
+        perform skiplane._give_back(h.gates, h.places);
     end if;
     for r in
         select * from unnest(p_lease.ids, p_lease.days, p_lease.attempts, p_lease.fences, p_lease.started)

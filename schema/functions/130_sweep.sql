@@ -157,7 +157,8 @@ declare
 begin
     v_lanes := w.lanes;
     if not w.few then
-        v_lanes := array(select x from skiplane._lanes_with_work(array[p_queue], null, 64, null, v_now, p_shard) x);
+        w := skiplane._streams(array[p_queue], null, v_now, p_shard);
+        v_lanes := array(select x from skiplane._lanes_with_work(w.queues, w.priorities, w.task_types, 64, null, p_shard) x);
     end if;
     if exists (select from unnest(v_lanes) x where (x.due_at > p_since or x.id is null) and not x.gated) then
         return true;
@@ -165,7 +166,7 @@ begin
         return false;
     end if;
     v_home := skiplane._home_shard();
-    v_lanes := (skiplane._open_lanes(array(select x from unnest(v_lanes) x where x.gated), v_now, p_shard)).lanes;
+    v_lanes := (skiplane._open_lanes(array(select x from unnest(v_lanes) x where x.gated), null, null, v_now, p_shard)).lanes;
     -- A limit that has opened since is news, too.
     return exists (
         select from unnest(v_lanes) x
@@ -188,10 +189,14 @@ begin
         return exists (
             select from skiplane.gate_release r where r.shard = p_home and r.at > p_since and r.gate = v_name);
     end if;
+    -- Each part of a rate was then without a start, as far as it can be told.
     return p_gate.rate is not null and coalesce((
-        select x.at + make_interval(secs => greatest(0, (1 - x.tokens) / p_gate.rate)) > p_since from (
-            select y.at, y.tokens from skiplane.gate_state y
-            where y.gate = v_name and y.shard = p_home order by y.n desc limit 1) x), false);
+        select bool_and(x.at + make_interval(secs => greatest(0, (1 - x.tokens) / p_gate.rate * x.parts)) > p_since)
+        from generate_series(0, 3) as p (part)
+        cross join lateral (
+            select y.at, y.tokens, y.parts from skiplane.gate_state y
+            where y.gate = v_name and y.part = p.part and y.shard = p_home order by y.n desc limit 1) x
+    ), false);
 end
 $$;
 

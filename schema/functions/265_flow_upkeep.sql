@@ -95,7 +95,8 @@ begin
             select t.id from unnest(l.ids, l.days) as u (id, day)
             join skiplane.task t on t.id = u.id and t.shard = p_shard and t.day = u.day
             where case p_kind when 'queue' then t.queue when 'type' then t.task_type else t.tenant_id end = p_name
-                and not exists (select from unnest(l.hold_ids, l.hold_gates) as h (id, gate) where h.id = t.id and h.gate = v_gate));
+                and not exists (select from unnest(l.hold_ids, l.hold_gates) as h (id, gate)
+                    where (h.id is null or h.id = t.id) and h.gate = v_gate));
         if v_ids <> '{}' then
             update skiplane.lease x
             set hold_ids = coalesce(x.hold_ids, '{}') || v_ids,
@@ -118,24 +119,21 @@ language plpgsql volatile
     set jit = off set enable_seqscan = off
 as $$
 declare
-    v_pass skiplane.gate_pass;
     v_held integer;
+    s record;
 begin
-    select x.n, x.held, x.folded into v_pass.n, v_held, v_pass.folded from skiplane.gate_state x
-    where x.gate = p_gate and x.shard = p_home order by x.n desc limit 1;
-    select count(*) + (
+    select x.n, x.held, x.folded into s from skiplane.gate_state x
+    where x.gate = p_gate and x.part = 0 and x.shard = p_home order by x.n desc limit 1;
+    select coalesce(sum(case when h.id is null then cardinality(x.ids) else (h.id = any (x.ids))::integer end), 0) + (
         select coalesce(sum(r.places), 0) from skiplane.gate_release r where r.gate = p_gate and r.shard = p_home)
-    into v_pass.held
+    into v_held
     from skiplane.lease x cross join lateral unnest(x.hold_ids, x.hold_gates) as h (id, gate)
-    where h.gate = p_gate and h.id = any (x.ids) and x.hold_ids is not null;
-    if v_pass.held is distinct from v_held then
-        v_pass.name := p_gate;
-        v_pass.at := skiplane.clock();
+    where h.gate = p_gate and x.hold_ids is not null;
+    if v_held is distinct from s.held then
         -- From the beginning of time: the releases are all found again.
-        v_pass.folded := coalesce(v_pass.folded, '1:1:');
-        perform skiplane._leave_gate(v_pass, p_home);
+        perform skiplane._write_gate(p_gate, 0, 1, s.n, v_held, null, skiplane.clock(), coalesce(s.folded, '1:1:'), p_home);
     end if;
-    return v_pass.held - coalesce(v_held, 0);
+    return v_held - coalesce(s.held, 0);
 end
 $$;
 
@@ -171,9 +169,9 @@ as $$
         select distinct on (x.gate) x.gate, x.held, x.shard from skiplane.gate_state x
         where x.gate not like 'rate|%' order by x.gate, x.n desc) s
     left join (
-        select h.gate, count(*) as held
+        select h.gate, sum(case when h.id is null then cardinality(x.ids) else (h.id = any (x.ids))::integer end) as held
         from skiplane.lease x cross join lateral unnest(x.hold_ids, x.hold_gates) as h (id, gate)
-        where x.hold_ids is not null and h.id = any (x.ids) group by h.gate) l on l.gate = s.gate
+        where x.hold_ids is not null group by h.gate) l on l.gate = s.gate
     left join (
         select r.gate, sum(r.places) as places from skiplane.gate_release r group by r.gate) r on r.gate = s.gate
     where s.held <> coalesce(l.held, 0) + coalesce(r.places, 0)
@@ -353,7 +351,7 @@ begin
     loop
         continue when not pg_try_advisory_xact_lock(1397442900, hashtext(s.gate));
         if skiplane._recount(s.gate, v_home) = 0 and (
-            select x.held from skiplane.gate_state x where x.gate = s.gate and x.shard = v_home order by x.n desc limit 1) = (
+            select x.held from skiplane.gate_state x where x.gate = s.gate and x.part = 0 and x.shard = v_home order by x.n desc limit 1) = (
             select coalesce(sum(r.places), 0) from skiplane.gate_release r where r.gate = s.gate and r.shard = v_home)
         then
             delete from skiplane.gate_release r where r.gate = s.gate and r.shard = v_home;

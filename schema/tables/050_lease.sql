@@ -65,7 +65,7 @@ comment on column skiplane.lease.attempts is 'Their attempt numbers, this one in
 comment on column skiplane.lease.fences is 'Their claim numbers.';
 comment on column skiplane.lease.started is 'When execution began, as reported by heartbeats; NULL elements are not known.';
 comment on column skiplane.lease.workflows is 'Whether a task of a workflow is among them.';
-comment on column skiplane.lease.hold_ids is 'Tasks that hold a place of a limit, once for each; NULL when none does. Whoever takes a task out of the lease gives its places back.';
+comment on column skiplane.lease.hold_ids is 'Tasks that hold a place of a limit, once for each, where an element that is NULL stands for all tasks of the lease; NULL when none does. Whoever takes a task out of the lease gives its places back.';
 comment on column skiplane.lease.hold_gates is 'The limits, in the same order.';
 comment on column skiplane.lease.callbacks is 'Whether a task with a callback_url is among them.';
 

@@ -170,7 +170,7 @@ def test_never_more_run_than_may_and_no_place_is_lost(
     assert len(watcher.claim(99).ids) == LIMIT
 
 
-@pytest.mark.parametrize(("rate", "burst"), [(40, 10), (300, 60)])
+@pytest.mark.parametrize(("rate", "burst"), [(40, 10), (300, 60), (450, 400)])
 def test_rate_is_never_exceeded_in_any_window_and_nearly_reached(
     dsn: str, watcher: Engine, rate: int, burst: int
 ):

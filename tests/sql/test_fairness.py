@@ -104,12 +104,12 @@ def many_tenants(engine: Engine, count: int, task_type: str) -> None:
         engine.rows("submit_tasks", tasks=json.dumps(tasks))
 
 
-def pages_of_a_claim(engine: Engine, limit: int) -> int:
+def pages_of_a_claim(engine: Engine, limit: int, queue: str = "default") -> int:
     cursor: Any = None
     for _ in range(6):  # plans are made, marks are learnt
-        cursor = engine.claim(limit, cursor=cursor and Jsonb(cursor)).cursor
+        cursor = engine.claim(limit, queues=[queue], cursor=cursor and Jsonb(cursor)).cursor
     with explained(engine.conn) as plans:
-        assert len(engine.claim(limit, cursor=Jsonb(cursor)).ids) == limit
+        assert len(engine.claim(limit, queues=[queue], cursor=Jsonb(cursor)).ids) == limit
     return plans.buffers()
 
 
@@ -119,6 +119,36 @@ def test_claim_costs_no_more_with_ten_thousand_tenants(admin_live: Engine, limit
     few = pages_of_a_claim(admin_live, limit)
     many_tenants(admin_live, 10_000, "work")
     assert pages_of_a_claim(admin_live, limit) <= 2 * few
+
+
+def test_queue_of_few_lanes_pays_nothing_for_another_of_many(admin_live: Engine):
+    """Statistics say that most lanes are of any queue that is asked for."""
+    engine = admin_live
+    submit_for(engine, {f"t{n}": 20 for n in range(10)}, queue="small")
+    before = pages_of_a_claim(engine, 1, "small")
+    many_tenants(engine, 10_000, "work")
+    engine.conn.execute("vacuum analyze skiplane.lane")
+    engine.conn.execute("discard plans")
+    assert pages_of_a_claim(engine, 1, "small") <= before + 60
+
+
+def test_tenant_with_two_lanes_of_one_key_has_one_share(engine: Engine):
+    """As two producers make them that come first at the same instant."""
+    submit_for(engine, {f"t{n:02}": 20 for n in range(80)})
+    engine.conn.execute(
+        "insert into skiplane.lane (shard, queue, priority, tenant_id, task_type, created_at)"
+        " select shard, queue, priority, tenant_id, task_type, created_at from skiplane.lane"
+        " where tenant_id in ('t07', 't40', 't79')"
+    )
+    engine.conn.execute(
+        "update skiplane.ready r set lane = n.lane from skiplane.lane o"
+        " join (select tenant_id, max(lane) as lane from skiplane.lane group by 1"
+        " having count(*) > 1) n on n.tenant_id = o.tenant_id and n.lane <> o.lane"
+        " where r.lane = o.lane and r.attempt = 0 and get_byte(uuid_send(r.id), 15) % 2 = 0"
+    )
+    counts = served(engine, 30, 800)
+    assert len(counts) == 80
+    assert jain(list(counts.values())) >= 0.99
 
 
 HOLDS: list[tuple[str, dict[str, Any]]] = [

@@ -12,11 +12,6 @@ from skiplane.tests.support.engine import Claim, Engine
 TENANT: dict[str, Any] = {"metadata": {"tenant_id": "acme"}}
 
 
-def running(engine: Engine) -> int:
-    """Count the tasks that are in leases."""
-    return int(engine.one("select coalesce(sum(cardinality(ids)), 0) from skiplane.lease"))
-
-
 def settle(engine: Engine) -> None:
     """Let lanes and running tasks follow what was set."""
     engine.value("refresh_flow")
@@ -88,7 +83,7 @@ def test_no_more_run_than_there_are_places(limited: Engine):
     assert limited.claim(9).lease_id is None
     limited.finish(first)
     assert len(limited.claim(9).ids) == 2
-    assert running(limited) == 3
+    assert limited.running() == 3
 
 
 def leave_by_failure(engine: Engine, claim: Claim) -> None:
@@ -153,7 +148,7 @@ def test_places_come_back_whichever_way_a_task_leaves(limited: Engine, leave: An
         # What it reports later gives nothing back a second time.
         limited.finish(claim)
     limited.claim(9)
-    assert running(limited) == 3
+    assert limited.running() == 3
 
 
 def test_places_come_back_inside_one_transaction_while_others_commit(

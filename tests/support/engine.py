@@ -108,6 +108,29 @@ class Engine:
             )
         )
 
+    def swap(self, claim: Claim, limit: int, count: int | None = None) -> Claim:
+        """Finish the first tasks of a claim (all by default) and claim, in one call."""
+        done = claim.ids[:count]
+        stale, lease_id, tasks, cursor = self.value(
+            "finish_and_claim",
+            worker_id=claim.worker,
+            lease_id=claim.lease_id,
+            task_ids=done,
+            results=[None] * len(done),
+            started_us=None,
+            took_us=None,
+            failures=None,
+            queues=["default"],
+            limit=limit,
+            cursor=claim.cursor,
+        )
+        assert not stale
+        return Claim(claim.worker, lease_id, json.loads(tasks) if tasks else [], cursor)
+
+    def running(self) -> int:
+        """Count the tasks that are in leases."""
+        return int(self.one("select coalesce(sum(cardinality(ids)), 0) from skiplane.lease"))
+
     def fail(self, claim: Claim, kind: str = "error", **fields: Any) -> list[uuid.UUID]:
         """Finish all tasks of a claim with one kind of failure."""
         return self.finish(

@@ -11,6 +11,7 @@ import pytest
 from skiplane.tests.chaos.kills import tasks
 from skiplane.tests.chaos.kills.fleet import EFFECTS
 from skiplane.tests.chaos.kills.invariants import broken_rules, misplaced
+from skiplane.tests.chaos.kills.limits import CONCURRENCY, exceeded, leaked, set_limits
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -170,3 +171,25 @@ def test_a_wrong_end_in_a_workflow_is_seen(conn: Connection, rules: Any):
         "every workflow has ended, counted right, with the state that its tasks tell",
         "a task of a workflow ran when its dependencies let it, and else ended because of them",
     }
+
+
+def test_more_than_a_limit_lets_run_are_seen(dsn: str, conn: Connection):
+    set_limits(conn)
+    for _ in range(CONCURRENCY["pooled"]):
+        conn.execute("select from skiplane.submit_task('pooled')")
+    claim = "select from skiplane.claim_tasks(gen_random_uuid(), '{default}', 9)"
+    conn.execute(claim)
+    assert not exceeded(dsn)
+    conn.execute("update skiplane.task_type_setting set concurrency = concurrency - 1")
+    assert [row[0] for row in exceeded(dsn)] == ["pooled"]
+
+
+def test_a_leaked_or_doubled_place_is_seen(dsn: str, conn: Connection):
+    set_limits(conn)
+    conn.execute("select from skiplane.submit_task('pooled')")
+    end_any(conn)
+    assert not leaked(conn)
+    assert not exceeded(dsn)
+    conn.execute("update skiplane.gate_state set held = held + 1 where gate = 'type|pooled'")
+    assert [row[0] for row in leaked(conn)] == ["type|pooled"]
+    assert [row[1] for row in exceeded(dsn)] == [1]

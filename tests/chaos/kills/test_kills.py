@@ -11,6 +11,7 @@ import pytest
 
 from skiplane.tests.chaos.kills.fleet import Fleet, running_fleet
 from skiplane.tests.chaos.kills.invariants import EMPTY, broken_rules, misplaced, summary
+from skiplane.tests.chaos.kills.limits import exceeded, leaked, set_limits
 from skiplane.tests.support import wait_until
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -20,8 +21,13 @@ SECONDS = float(os.environ.get("SKIPLANE_CHAOS_SECONDS", "300"))
 SEED = int(os.environ.get("SKIPLANE_CHAOS_SEED", "0")) or random.randrange(1, 10**6)
 
 
-def kill_and_look(folder: Path, seconds: float, lease: float, pause: tuple[float, float]):
+def kill_and_look(
+    folder: Path, seconds: float, lease: float, pause: tuple[float, float], *, limited: bool = False
+):
     with running_fleet(folder, SEED) as fleet:
+        if limited:
+            with psycopg.connect(fleet.server.dsn(), autocommit=True) as conn:
+                set_limits(conn)
         fleet.fill(lease)
         fleet.rage(seconds, pause, lambda: look(fleet))
         fleet.calm()
@@ -37,6 +43,7 @@ def kill_and_look(folder: Path, seconds: float, lease: float, pause: tuple[float
             codes |= {member.name: member.stop() for member in fleet.schedulers}
             print("\n".join(summary(conn, fleet.kills)), f"\nseed {SEED}")
             broken = broken_rules(conn, folder)
+            assert not leaked(conn), f"seed {SEED}, see {folder}"
         assert not broken, f"seed {SEED}, see {folder}: {broken}"
         assert set(codes.values()) == {0}, f"{codes}, see {folder}"
         surprises = {m.name: m.surprises for m in fleet.members if m.surprises}
@@ -45,7 +52,7 @@ def kill_and_look(folder: Path, seconds: float, lease: float, pause: tuple[float
 
 
 def look(fleet: Fleet) -> None:
-    found = misplaced(fleet.server.dsn())
+    found = misplaced(fleet.server.dsn()) + exceeded(fleet.server.dsn())
     assert not found, f"seed {SEED}, see {fleet.folder}: {found}"
 
 
@@ -77,7 +84,13 @@ def test_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path):
     kill_and_look(tmp_path, seconds=20, lease=3, pause=(0.8, 1.8))
 
 
+@pytest.mark.timeout(300)
+def test_kills_leak_no_place_of_a_limit_and_double_none(tmp_path: Path):
+    kill_and_look(tmp_path, seconds=20, lease=3, pause=(0.8, 1.8), limited=True)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(int(SECONDS * 1.5) + 300)
-def test_minutes_of_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path):
-    kill_and_look(tmp_path, seconds=SECONDS, lease=5, pause=(0.5, 5))
+@pytest.mark.parametrize("limited", [False, True], ids=["free", "limited"])
+def test_minutes_of_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path, limited: bool):
+    kill_and_look(tmp_path, seconds=SECONDS, lease=5, pause=(0.5, 5), limited=limited)
