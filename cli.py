@@ -23,7 +23,10 @@ COMMANDS = {
     "cron": ("cron:cron", "Make schedules; preview, pause, run or edit them."),
     "workflow": ("workflow:workflow", "Submit workflows, look at them; cancel or retry them."),
     "dlq": ("dlq:dlq", "Look at dead tasks; retry or discard them."),
-    "failures": ("failures:failures", "Tell what fails, with which errors, since when."),
+    "failures": (
+        "failures:failures",
+        "Tell which types fail, how often, with what errors, since when.",
+    ),
     "keys": ("keys:keys", "Make, list and revoke API keys."),
     "queue": ("queue:queue", "Look at queues; limit, pause and resume them."),
     "task-type": (

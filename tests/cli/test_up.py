@@ -22,6 +22,9 @@ from skiplane.tests.support import wait_until
 from skiplane.tests.support.databases import server_folder
 from skiplane.tests.worker.helpers import alive
 
+# Two that begin at the same moment may both choose the default port.
+pytestmark = pytest.mark.xdist_group("up")
+
 COMMAND = [sys.executable, "-c", PROGRAM]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
