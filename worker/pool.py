@@ -31,6 +31,7 @@ _TICK_SECONDS = 0.010
 _STALLED_SECONDS = 0.020
 _FAILED_STARTS = 3
 _WEIGHT = 0.2
+_CORES = os.cpu_count() or 1
 
 
 class Pool:
@@ -83,7 +84,7 @@ class Pool:
         self._control = Control(
             self._settings, self._worker_id, self._guard, self._exited, self._host_gone
         )
-        self._spawn(min(self._size, os.cpu_count() or 1))
+        self._spawn(min(self._size, _CORES))
 
     def close(self) -> None:
         """Kill everything and wait for the host's end."""
@@ -157,14 +158,22 @@ class Pool:
 
     def _free_link(self, item: Item) -> Link | None:
         links = [link for link in self._links.values() if link.ready and not link.killed]
-        if not links:
-            return None
-        best = min(links, key=lambda link: len(link.assigned))
-        if not best.assigned:
-            return best
-        if len(best.assigned) >= AHEAD or not self._is_short(item):
-            return None
-        return best if all(map(self._is_short, best.assigned)) else None
+        idle = next((link for link in links if not link.assigned), None)
+        if not self._is_short(item):
+            return idle
+        # Short tasks gain nothing from more processes than cores, however many there are.
+        if idle is not None and len(links) - self._idle(links) < _CORES:
+            return idle
+        room = [
+            link
+            for link in links
+            if 0 < len(link.assigned) < AHEAD and all(map(self._is_short, link.assigned))
+        ]
+        return min(room, key=lambda link: len(link.assigned), default=idle)
+
+    @staticmethod
+    def _idle(links: list[Link]) -> int:
+        return sum(1 for link in links if not link.assigned)
 
     def _is_short(self, item: Item) -> bool:
         return self._took.get(item.task.task_type, 1.0) < _SHORT_SECONDS
@@ -199,11 +208,13 @@ class Pool:
 
     def _grow(self, now: float) -> None:
         starting = sum(1 for link in self._links.values() if not link.ready)
-        cores = os.cpu_count() or 1
         if self._ever_ready and now - self._last_end > _STALLED_SECONDS:
-            wanted = len(self._waiting) - starting
+            # No more than double at a time: what looks like long tasks may be a machine
+            # that was held up, and many new processes would hold it up for good.
+            most = max(_CORES, len(self._links) - starting)
+            wanted = min(len(self._waiting), most) - starting
         else:
-            wanted = min(cores - len(self._links), 1 - starting)
+            wanted = min(_CORES - len(self._links), 1 - starting)
         self._spawn(min(wanted, self._size - len(self._links)))
 
     def _spawn(self, count: int) -> None:
