@@ -161,19 +161,16 @@ class Pool:
         idle = next((link for link in links if not link.assigned), None)
         if not self._is_short(item):
             return idle
+        busy = [link for link in links if link.assigned]
         # Short tasks gain nothing from more processes than cores, however many there are.
-        if idle is not None and len(links) - self._idle(links) < _CORES:
+        if idle is not None and len(busy) < _CORES:
             return idle
         room = [
             link
-            for link in links
-            if 0 < len(link.assigned) < AHEAD and all(map(self._is_short, link.assigned))
+            for link in busy
+            if len(link.assigned) < AHEAD and all(map(self._is_short, link.assigned))
         ]
         return min(room, key=lambda link: len(link.assigned), default=idle)
-
-    @staticmethod
-    def _idle(links: list[Link]) -> int:
-        return sum(1 for link in links if not link.assigned)
 
     def _is_short(self, item: Item) -> bool:
         return self._took.get(item.task.task_type, 1.0) < _SHORT_SECONDS
